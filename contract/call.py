@@ -1,0 +1,74 @@
+"""A call as it travels: one JSON part, hashed exactly as sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from contract.canonical import InvalidJson, parse_json, sha256_hex
+from contract.ids import is_slug
+from contract.verdict import NotGranted, Reason
+
+MAX_CALL_BYTES = 64 * 1024
+CALL_MEDIA_TYPE = "application/json"
+RESULT_MEDIA_TYPE = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of one capability. ``raw`` are the bytes that were sent and hashed."""
+
+    dataset: str
+    capability: str
+    arguments: Mapping[str, Any]
+    raw: bytes
+
+    @property
+    def call_hash(self) -> str:
+        """Hex SHA-256 of the part's bytes exactly as sent."""
+        return sha256_hex(self.raw)
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Call:
+        """From the bytes of the single ``raw`` part ``{"dataset","capability","arguments"}``.
+
+        Raises ``NotGranted(CALL_MALFORMED)``; names are slugs, arguments an object, and
+        nothing else may stand beside them.
+        """
+        try:
+            value = parse_json(raw, limit=MAX_CALL_BYTES)
+        except InvalidJson as error:
+            raise NotGranted(Reason.CALL_MALFORMED, f"the call is not acceptable: {error}") from error
+        if not isinstance(value, dict) or set(value) != {"dataset", "capability", "arguments"}:
+            raise NotGranted(Reason.CALL_MALFORMED, "a call has exactly the members dataset, capability and arguments")
+        dataset, capability, arguments = value["dataset"], value["capability"], value["arguments"]
+        if not (isinstance(dataset, str) and is_slug(dataset) and isinstance(capability, str) and is_slug(capability)):
+            raise NotGranted(Reason.CALL_MALFORMED, "dataset and capability must be names of a-z, 0-9, '_' and '-'")
+        if not isinstance(arguments, dict):
+            raise NotGranted(Reason.CALL_MALFORMED, "arguments must be an object")
+        return cls(dataset=dataset, capability=capability, arguments=arguments, raw=raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a leaf is bound to (its ``op`` claim), and what a receiver saw arrive.
+
+    Exactly one of ``call_hash``, ``task`` and ``negotiate`` is set, none for ``discover``.
+    ``method`` is an A2A method name (``SendMessage``, ``SendStreamingMessage``,
+    ``SubscribeToTask``, ``GetResults``) or ``discover``.
+    """
+
+    method: str
+    call_hash: str | None = None
+    task: str | None = None
+    negotiate: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"method": self.method}
+        if self.call_hash is not None:
+            out["call_hash"] = self.call_hash
+        if self.task is not None:
+            out["task"] = self.task
+        if self.negotiate:
+            out["negotiate"] = True
+        return out

@@ -1,0 +1,125 @@
+"""One canonical JSON (RFC 8785) and one strict reader for everything that is signed or hashed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from typing import Any, NoReturn
+
+import rfc8785
+
+MAX_DEPTH = 32
+
+
+class InvalidJson(ValueError):
+    """Bytes that are not strict JSON within the limits asked for."""
+
+
+def canonical_json(value: Any) -> bytes:
+    """RFC 8785 bytes of a JSON value.
+
+    Raises ``InvalidJson`` for what JCS cannot carry without loss: integers beyond
+    2**53-1, NaN and infinities, ``Decimal``, dates. Encode those as text first.
+    """
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, RecursionError, UnicodeEncodeError) as error:
+        raise InvalidJson(str(error)) from error
+
+
+def sha256_hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(tag: str, value: Any) -> str:
+    """Hex SHA-256 of a domain tag and the canonical JSON of ``value``."""
+    return sha256_hex(tag.encode() + b"\x00" + canonical_json(value))
+
+
+def parse_json(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
+    """Strict RFC 8259 JSON: UTF-8, no duplicate members, no NaN, bounded size and depth.
+
+    ``limit`` is in bytes. Raises ``InvalidJson``; the message never quotes the input.
+    """
+    if len(data) > limit:
+        raise InvalidJson(f"JSON is larger than {limit} bytes")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidJson("JSON is not UTF-8") from error
+    _check_depth(text, max_depth)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+    except InvalidJson:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InvalidJson("not valid JSON") from error
+    _check_unicode(value)
+    return value
+
+
+def b64url(data: bytes) -> str:
+    """Base64url without padding (RFC 7515, section 2)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def unb64url(text: str) -> bytes:
+    """The bytes of strict base64url: no padding, no white space, canonical trailing bits.
+
+    Raises ``ValueError``.
+    """
+    try:
+        data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise ValueError("not base64url") from error
+    if b64url(data) != text:
+        raise ValueError("base64url is not canonical")
+    return data
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise InvalidJson("JSON object has a duplicate member")
+    return members
+
+
+def _constant(name: str) -> NoReturn:
+    raise InvalidJson("JSON has no NaN or Infinity")
+
+
+def _check_depth(text: str, max_depth: int) -> None:
+    depth = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            if depth > max_depth:
+                raise InvalidJson(f"JSON is nested deeper than {max_depth}")
+        elif char in "]}":
+            depth -= 1
+
+
+def _check_unicode(value: Any) -> None:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            if not item.isascii() and any("\ud800" <= char <= "\udfff" for char in item):
+                raise InvalidJson("JSON text holds a lone surrogate")
+        elif isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())

@@ -1,0 +1,102 @@
+"""One structured error for what is a fault and not an outcome (transport, configuration, bugs).
+
+A refusal or an INDETERMINATE is never an error: see ``contract.verdict.NotGranted``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Mapping
+
+
+class Component(StrEnum):
+    CONTRACT = "contract"
+    CONTROL_PLANE = "control_plane"
+    GRANTS = "grants"
+    QUERIES = "queries"
+    CACHE = "cache"
+    EVIDENCE = "evidence"
+    ROOT_AGENT = "root_agent"
+    REMOTE_AGENT = "remote_agent"
+    COMMAND = "command"
+
+
+class Category(StrEnum):
+    INVALID_INPUT = "invalid_input"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    TIMEOUT = "timeout"
+    RATE_LIMITED = "rate_limited"
+    UNAVAILABLE = "unavailable"
+    CONFIGURATION = "configuration"
+    INTERNAL = "internal"
+
+
+_HTTP: Mapping[Category, int] = {
+    Category.INVALID_INPUT: 400,
+    Category.UNAUTHENTICATED: 401,
+    Category.FORBIDDEN: 403,
+    Category.NOT_FOUND: 404,
+    Category.CONFLICT: 409,
+    Category.TIMEOUT: 504,
+    Category.RATE_LIMITED: 429,
+    Category.UNAVAILABLE: 503,
+    Category.CONFIGURATION: 500,
+    Category.INTERNAL: 500,
+}
+_RETRYABLE = frozenset({Category.RATE_LIMITED, Category.UNAVAILABLE, Category.TIMEOUT})
+
+
+class DatasetAgentError(Exception):
+    """A fault with a component, a category and a dotted lower-case code.
+
+    ``message`` is one line that says what to do and holds no secret, argument or row.
+    """
+
+    def __init__(
+        self,
+        component: Component,
+        category: Category,
+        code: str,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.component = component
+        self.category = category
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+        self.details = dict(details or {})
+
+    @property
+    def is_retryable(self) -> bool:
+        return self.category in _RETRYABLE
+
+    @property
+    def is_not_found(self) -> bool:
+        return self.category is Category.NOT_FOUND
+
+    def http_status_code(self) -> int:
+        return _HTTP[self.category]
+
+    def to_problem_json(self) -> dict[str, Any]:
+        """RFC 9457 problem details; no stack trace, no secret."""
+        problem: dict[str, Any] = {
+            "type": f"urn:dataset-agent:error:{self.code}",
+            "title": self.category.value.replace("_", " "),
+            "status": self.http_status_code(),
+            "detail": self.message,
+            "component": self.component.value,
+            "code": self.code,
+            "retryable": self.is_retryable,
+        }
+        if self.retry_after is not None:
+            problem["retry_after"] = self.retry_after
+        if self.details:
+            problem["details"] = self.details
+        return problem

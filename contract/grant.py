@@ -1,0 +1,48 @@
+"""A grant after verification: the value the request path holds, never the token text."""
+
+from __future__ import annotations
+
+from dataclasses import InitVar, dataclass
+from typing import Any, Mapping
+
+from contract.call import Operation
+from contract.scope import Scope
+from contract.signing import PublicKey
+
+_VERIFIED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedGrant:
+    """A chain that ``grants.verify`` accepted for this receiver and this operation.
+
+    Only that module may make one (``proof`` is its private token; a test looks for other
+    callers). ``scope`` is ``None`` on a discovery grant, which authorizes no call.
+    Times are POSIX seconds. ``tctx`` and ``rctx`` are the sender's records: recorded,
+    never trusted.
+    """
+
+    issuer: str
+    subject: str
+    tenant: str
+    client: str
+    txn: str
+    root_jti: str
+    leaf_jti: str
+    leaf_digest: str
+    root_issued_at: int
+    root_expires_at: int
+    leaf_issued_at: int
+    leaf_expires_at: int
+    issuer_kid: str
+    holders: tuple[str, ...]
+    scope: Scope | None
+    operation: Operation
+    holder_key: PublicKey
+    tctx: Mapping[str, Any]
+    rctx: Mapping[str, Any]
+    proof: InitVar[object]
+
+    def __post_init__(self, proof: object) -> None:
+        if proof is not _VERIFIED:
+            raise TypeError("a VerifiedGrant comes from grants.verify only")

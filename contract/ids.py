@@ -1,0 +1,118 @@
+"""Identifiers, parsed once where they enter and trusted by type afterwards.
+
+Four leaf identifiers follow ADK's core types: not empty, no NUL byte, at most
+512 bytes of UTF-8; ``:``, ``@`` and ``/`` are allowed because validation is not
+coupled to how a store encodes a key. Slugs are stricter: they appear in keys,
+file names and log lines.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import unicodedata
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+MAX_ID_BYTES = 512
+_SLUG = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+
+class InvalidId(ValueError):
+    """An identifier that breaks a rule of its type; the message names the rule."""
+
+
+class _LeafId(str):
+    """A validated identifier that stays a plain JSON string on the wire."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: str) -> Self:
+        if not isinstance(value, str):
+            raise InvalidId(f"{cls.__name__} must be text")
+        if not value:
+            raise InvalidId(f"{cls.__name__} must not be empty")
+        if "\x00" in value:
+            raise InvalidId(f"{cls.__name__} must not contain a NUL byte")
+        try:
+            size = len(value.encode("utf-8"))
+        except UnicodeEncodeError as error:
+            raise InvalidId(f"{cls.__name__} must be valid Unicode") from error
+        if size > MAX_ID_BYTES:
+            raise InvalidId(f"{cls.__name__} must not exceed {MAX_ID_BYTES} bytes")
+        return super().__new__(cls, value)
+
+    @classmethod
+    def generate(cls) -> Self:
+        """A new identifier with 128 random bits."""
+        return cls(secrets.token_hex(16))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any) -> _LeafId:
+            # A value of another leaf type is a swapped argument, not text to convert.
+            if isinstance(value, _LeafId) and not isinstance(value, cls):
+                raise ValueError(f"expected {cls.__name__}, got {type(value).__name__}")
+            return cls(value)
+
+        return core_schema.no_info_plain_validator_function(
+            check, serialization=core_schema.plain_serializer_function_ser_schema(str)
+        )
+
+
+class AppName(_LeafId):
+    """The ADK application a session belongs to."""
+
+    __slots__ = ()
+
+
+class UserId(_LeafId):
+    """The authenticated user, or a principal's issuer-qualified subject."""
+
+    __slots__ = ()
+
+
+class SessionId(_LeafId):
+    """One conversation."""
+
+    __slots__ = ()
+
+
+class InvocationId(_LeafId):
+    """One run of an agent inside a session."""
+
+    __slots__ = ()
+
+
+def new_id(prefix: str) -> str:
+    """``prefix-`` and 128 random bits in hex: decision, request and execution ids."""
+    return f"{prefix}-{secrets.token_hex(16)}"
+
+
+def is_slug(value: str) -> bool:
+    """Whether ``value`` may name a dataset, capability, table, parameter or agent."""
+    return _SLUG.fullmatch(value) is not None
+
+
+def is_nfc(value: str) -> bool:
+    """Whether ``value`` is in Unicode normal form C (canonical JSON does not normalise)."""
+    return unicodedata.is_normalized("NFC", value)
+
+
+def _slug(value: str) -> str:
+    if not is_slug(value):
+        raise ValueError(f"{value[:80]!r} is not a name of a-z, 0-9, '_' and '-' (64 at most)")
+    return value
+
+
+def _version(value: str) -> str:
+    if not _VERSION.fullmatch(value):
+        raise ValueError(f"{value[:80]!r} is not a version of letters, digits and '._+-' (64 at most)")
+    return value
+
+
+Slug = Annotated[str, AfterValidator(_slug)]
+Version = Annotated[str, AfterValidator(_version)]

@@ -1,0 +1,63 @@
+"""An intent, a result and the execution that produced it, as values every package shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Mapping
+
+from contract.canonical import sha256_hex
+
+ToolOrigin = Literal["LOCAL", "MCP", "A2A"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The meaning of a call: capability, template and canonical typed arguments.
+
+    ``arguments`` are JSON values after validation, defaulting and canonicalisation, so
+    every paraphrase that resolves to the same call has an equal intent.
+    """
+
+    dataset: str
+    capability: str
+    template_digest: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultDocument:
+    """Result JSON exactly as it is sent: ``{"schema","rows","row_count","truncated","as_of"}``.
+
+    ``as_of`` is RFC 3339 UTC, when the data was last true. Rows leave as these bytes and
+    are never re-encoded.
+    """
+
+    body: bytes
+    row_count: int
+    truncated: bool
+    as_of: str
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of ``body``."""
+        return sha256_hex(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One run of an engine. Times are POSIX seconds; ``execution_id`` is opaque."""
+
+    execution_id: str
+    engine: str
+    job_id: str | None
+    tool_origin: ToolOrigin
+    started: float
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOutcome:
+    """How a result was found: ``HIT``, ``MISS``, or ``WITHHELD`` for restricted capabilities."""
+
+    outcome: Literal["HIT", "MISS", "WITHHELD", "OFF"]
+    key: str | None = None

@@ -1,0 +1,192 @@
+"""The dataset descriptor: the strict, framework-free statement of what a dataset offers.
+
+``DatasetDescriptor`` is the published half; it crosses agent cards without loss.
+``DatasetManifest`` is what a dataset's folder holds: the descriptor plus base tables and
+template files, which never leave the service.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from contract.ids import Slug, Version
+from contract.schema import Parameter, ResultColumn, Strict, Table, Text
+from contract.scope import Sensitivity
+
+
+class Effect(StrEnum):
+    READ = "read"
+    COMPUTE = "compute"
+    WRITE = "write"
+    EXTERNAL = "external"
+
+
+_Effect = Annotated[Effect, Field(strict=False)]
+_Sensitivity = Annotated[Sensitivity, Field(strict=False)]
+_GOVERNED = (Sensitivity.CONFIDENTIAL, Sensitivity.RESTRICTED)
+
+
+class Freshness(Strict):
+    """``maximum_age_s``: the age in seconds the publisher promises not to exceed.
+
+    ``reuse_s``: how long a stored result may be reused, in seconds from its execution.
+    """
+
+    maximum_age_s: int = Field(ge=1)
+    reuse_s: int = Field(default=3_600, ge=1, le=86_400 * 30)
+
+
+class Source(Strict):
+    """Where the data comes from, for provenance."""
+
+    system: Text
+    source: Text
+
+
+class DatasetCapability(Strict):
+    """One bounded operation. Confidential and restricted ones name the policy that governs them.
+
+    ``requires_review`` marks a capability a person must approve; until review is
+    available it cannot run at all.
+    """
+
+    name: Slug
+    description: Text
+    effect: _Effect
+    sensitivity: _Sensitivity = Sensitivity.INTERNAL
+    policy_id: str | None = None
+    tool_name: Slug | None = None
+    mcp_tool_name: Slug | None = None
+    sub_agent_name: Slug | None = None
+    preferred: Literal["tool", "mcp", "sub_agent"] | None = None
+    freshness_requirement_s: int | None = Field(default=None, ge=1)
+    retention_requirement: dict[str, int] | None = None
+    requires_review: bool = False
+    cacheable: bool = True
+    max_rows: int = Field(default=1_000, ge=1, le=10_000_000)
+    keywords: tuple[str, ...] = Field(default=(), strict=False)
+    examples: tuple[str, ...] = Field(default=(), strict=False)
+    parameters: tuple[Parameter, ...] = Field(default=(), strict=False)
+    results: tuple[ResultColumn, ...] = Field(min_length=1, strict=False)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.sensitivity in _GOVERNED and not self.policy_id:
+            raise ValueError(f"capability {self.name} is {self.sensitivity.value} and must name its policy_id")
+        targets = {
+            "tool": self.tool_name,
+            "mcp": self.mcp_tool_name,
+            "sub_agent": self.sub_agent_name,
+        }
+        named = [kind for kind, target in targets.items() if target]
+        if not named:
+            raise ValueError(f"capability {self.name} names no tool_name, mcp_tool_name or sub_agent_name")
+        if len(named) > 1 and self.preferred is None:
+            raise ValueError(f"capability {self.name} names several targets; mark one as preferred")
+        if self.preferred is not None and not targets[self.preferred]:
+            raise ValueError(f"capability {self.name} prefers a target it does not name")
+        for kind, items in (("parameter", self.parameters), ("result column", self.results)):
+            names = [item.name for item in items]
+            if len(set(names)) != len(names):
+                raise ValueError(f"capability {self.name} names a {kind} twice")
+        return self
+
+    def parameter(self, name: str) -> Parameter | None:
+        return next((parameter for parameter in self.parameters if parameter.name == name), None)
+
+
+class DatasetDescriptor(Strict):
+    """What may be known of a dataset by those who may ask it.
+
+    ``as_of`` is when the data was last true (UTC). ``revision`` changes with the data,
+    ``schema_version`` with its shape, ``version`` with the publication.
+    """
+
+    dataset: Slug
+    description: Text
+    tenant: Slug
+    version: Version
+    revision: Version
+    schema_version: Version
+    as_of: datetime = Field(strict=False)
+    sensitivity: _Sensitivity = Sensitivity.INTERNAL
+    prohibited: tuple[Slug, ...] = Field(default=(), strict=False)
+    freshness: Freshness
+    retention: dict[str, int] = Field(default_factory=dict)
+    provenance: Source
+    policies: tuple[str, ...] = Field(default=(), strict=False)
+    schemas: tuple[str, ...] = Field(default=(), strict=False)
+    quality: dict[str, tuple[str, ...]] = Field(default_factory=dict, strict=False)
+    endpoints: dict[str, str] = Field(default_factory=dict)
+    capabilities: tuple[DatasetCapability, ...] = Field(min_length=1, strict=False)
+
+    @field_validator("as_of")
+    @classmethod
+    def _utc(cls, value: datetime) -> datetime:
+        if value.tzinfo is None:
+            raise ValueError("as_of needs a time zone, for example 2026-08-31T22:00:00Z")
+        return value.astimezone(UTC)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [capability.name for capability in self.capabilities]
+        if len(set(names)) != len(names):
+            raise ValueError(f"dataset {self.dataset} names a capability twice")
+        undeclared = {c.policy_id for c in self.capabilities if c.policy_id} - set(self.policies)
+        if undeclared:
+            raise ValueError(f"dataset {self.dataset} does not list policy {sorted(undeclared)[0]}")
+        return self
+
+    def capability(self, name: str) -> DatasetCapability | None:
+        return next((capability for capability in self.capabilities if capability.name == name), None)
+
+    def age_s(self, now: float) -> float:
+        """Seconds since ``as_of``; ``now`` is POSIX seconds."""
+        return max(0.0, now - self.as_of.timestamp())
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether the dataset is left out of public cards."""
+        return self.sensitivity is Sensitivity.RESTRICTED
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON that ``model_validate`` reads back to an equal value."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+class CapabilityManifest(DatasetCapability):
+    """A capability and the file of its GoogleSQL template, relative to the dataset's folder.
+
+    ``template`` is absent only where the capability is answered by a sub-agent or MCP tool.
+    """
+
+    template: str | None = None
+
+    @model_validator(mode="after")
+    def _has_template(self) -> Self:
+        if self.tool_name and not self.template:
+            raise ValueError(f"capability {self.name} has a tool_name and needs a template")
+        return self
+
+
+class DatasetManifest(DatasetDescriptor):
+    """A dataset's folder: ``descriptor.yaml`` with base tables and templates."""
+
+    capabilities: tuple[CapabilityManifest, ...] = Field(min_length=1, strict=False)  # type: ignore[assignment]
+    tables: tuple[Table, ...] = Field(min_length=1, strict=False)
+
+    @model_validator(mode="after")
+    def _unique_tables(self) -> Self:
+        names = [table.name for table in self.tables]
+        if len(set(names)) != len(names):
+            raise ValueError(f"dataset {self.dataset} names a table twice")
+        return self
+
+    def published(self) -> DatasetDescriptor:
+        """The half that may leave the service: no table, no file name."""
+        raw = self.model_dump(exclude={"tables": True, "capabilities": {"__all__": {"template"}}})
+        return DatasetDescriptor.model_validate(raw)
