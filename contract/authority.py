@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
-from typing import Mapping
 
 from contract.grant import VerifiedGrant
 from contract.principal import Principal

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 from contract.canonical import InvalidJson, parse_json, sha256_hex
 from contract.ids import is_slug

@@ -5,8 +5,9 @@ A refusal or an INDETERMINATE is never an error: see ``contract.verdict.NotGrant
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Mapping
+from typing import Any
 
 
 class Component(StrEnum):

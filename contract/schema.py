@@ -119,9 +119,8 @@ class Parameter(Strict):
                 re.compile(self.pattern)
             except re.error as error:
                 raise ValueError(f"parameter {self.name}: pattern is not a regular expression: {error}") from error
-        if self.pattern is not None or self.values:
-            if self.type is not SqlType.STRING:
-                raise ValueError(f"parameter {self.name}: pattern and values are for STRING")
+        if (self.pattern is not None or self.values) and self.type is not SqlType.STRING:
+            raise ValueError(f"parameter {self.name}: pattern and values are for STRING")
         if set(self.synonyms) - set(self.values):
             raise ValueError(f"parameter {self.name}: synonyms name a value that is not in values")
         if self.name.startswith("__"):

@@ -8,11 +8,12 @@ base table of that name.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, Mapping
+from typing import Any, Final
 
 ConstraintValue = str | int
 

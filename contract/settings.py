@@ -11,7 +11,6 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
 
 
@@ -24,11 +23,15 @@ class Settings(BaseSettings):
     datasets: Path = Field(default_factory=lambda: SHIPPED_DATASETS, description="Folder of datasets.")
     trust_file: Path | None = Field(default=None, description="trust.toml; default: in the home folder.")
     issuer_keys: Path | None = Field(default=None, description="The issuer's private store; default: home/keys/issuer.")
-    root_keys: Path | None = Field(default=None, description="The root holder's private store; default: home/keys/root.")
+    root_keys: Path | None = Field(
+        default=None, description="The root holder's private store; default: home/keys/root."
+    )
     remote_keys: Path | None = Field(default=None, description="A remote's private store; default: home/keys/remote.")
 
     url: str = Field(default="http://127.0.0.1:8801", description="The dataset agent that clients ask.")
-    public_url: str | None = Field(default=None, description="The address the card advertises; default: the bind address.")
+    public_url: str | None = Field(
+        default=None, description="The address the card advertises; default: the bind address."
+    )
     root_url: str = Field(default="http://127.0.0.1:8800", description="The root agent's address.")
     agent_id: str = Field(default="urn:dataset-agent:remote", description="This dataset agent's id (its audience).")
     root_id: str = Field(default="urn:dataset-agent:root", description="The root agent's id.")
@@ -37,7 +40,9 @@ class Settings(BaseSettings):
 
     state_url: str | None = Field(default=None, description="State store: redis(s)://… ; default: SQLite in home.")
     cache_url: str | None = Field(default=None, description="Result cache: redis(s)://… ; default: SQLite in home.")
-    cache_secret: SecretStr | None = Field(default=None, description="Cache key material, 64 hex; default: a file in the remote's store.")
+    cache_secret: SecretStr | None = Field(
+        default=None, description="Cache key material, 64 hex; default: a file in the remote's store."
+    )
     cache_max_bytes: int = Field(default=256 * 2**20, ge=2**20, description="Bound of the SQLite cache file.")
     cache_enabled: bool = Field(default=True, description="Reuse stored results.")
 

@@ -6,10 +6,11 @@ so a decision cannot claim ``GRANTED`` for a reason that refuses.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Any
 
 from contract.ids import new_id
 from contract.scope import Obligations

@@ -176,7 +176,7 @@ class CapabilityManifest(DatasetCapability):
 class DatasetManifest(DatasetDescriptor):
     """A dataset's folder: ``descriptor.yaml`` with base tables and templates."""
 
-    capabilities: tuple[CapabilityManifest, ...] = Field(min_length=1, strict=False)  # type: ignore[assignment]
+    capabilities: tuple[CapabilityManifest, ...] = Field(min_length=1, strict=False)
     tables: tuple[Table, ...] = Field(min_length=1, strict=False)
 
     @model_validator(mode="after")
