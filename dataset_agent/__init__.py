@@ -1,0 +1,101 @@
+"""The installed face of the dataset agent.
+
+The code lives in agent folders that are imported by bare name (``grants``, ``cache``, …), as ADK
+does it. Importing this package puts the folder that holds them, ``AGENTS_DIR``, on the path: the
+repository in a checkout, ``dataset_agent/agents`` in a wheel. The public names below are loaded
+on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from contract.errors import DatasetAgentError as DatasetAgentError
+    from contract.settings import Settings as Settings
+    from contract.verdict import Decision as Decision
+    from contract.verdict import NotGranted as NotGranted
+    from contract.verdict import Reason as Reason
+    from contract.verdict import Verdict as Verdict
+
+__version__ = "0.1.0"
+
+_HERE: Final = Path(__file__).resolve().parent
+_PRIVATE: Final = _HERE / "agents"
+
+AGENTS_DIR: Final = _PRIVATE if _PRIVATE.is_dir() else _HERE.parent
+"""The folder that holds the agent folders; ``adk web`` and ``adk run`` take it as it is."""
+
+PACKAGES: Final = (
+    "contract",
+    "control_plane",
+    "grants",
+    "queries",
+    "cache",
+    "evidence",
+    "root_agent",
+    "remote_agent",
+)
+
+_PUBLIC: Final = {
+    "DatasetAgentError": "contract.errors",
+    "Decision": "contract.verdict",
+    "NotGranted": "contract.verdict",
+    "Reason": "contract.verdict",
+    "Settings": "contract.settings",
+    "Verdict": "contract.verdict",
+}
+
+__all__ = [
+    "AGENTS_DIR",
+    "DatasetAgentError",
+    "Decision",
+    "NotGranted",
+    "Reason",
+    "Settings",
+    "Verdict",
+]
+
+
+def _places(name: str) -> list[Path]:
+    """The folders that a module of this name was, or would be, loaded from."""
+    module = sys.modules.get(name)
+    spec = PathFinder.find_spec(name) if module is None else module.__spec__
+    if spec is None:
+        return [Path(file).parent] if (file := getattr(module, "__file__", None)) else []
+    if spec.submodule_search_locations is not None:
+        return [Path(folder) for folder in spec.submodule_search_locations]
+    return [Path(spec.origin or name)]
+
+
+def _open_agents_dir() -> None:
+    """Put ``AGENTS_DIR`` on the path, last: nobody else's ``cache`` is taken away from them.
+
+    Raises ``ImportError`` where another module has, or would get, one of our names.
+    """
+    if str(AGENTS_DIR) not in sys.path:
+        sys.path.append(str(AGENTS_DIR))
+        importlib.invalidate_caches()
+    for name in PACKAGES:
+        places = _places(name)
+        if places and AGENTS_DIR / name not in (place.resolve() for place in places):
+            raise ImportError(
+                f"dataset_agent needs the module name {name!r}, which belongs to {places[0]} here; "
+                f"run it in an environment without that module, or rename it",
+                name=name,
+                path=str(places[0]),
+            )
+
+
+_open_agents_dir()
+
+
+def __getattr__(name: str) -> object:
+    home = _PUBLIC.get(name)
+    if home is None:
+        raise AttributeError(f"module 'dataset_agent' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
