@@ -1,0 +1,52 @@
+# Nothing but python3 >= 3.11 and make is needed; `make setup` brings the rest into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint format wheel-test bench lock
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: .venv/.project ## .venv from requirements.lock, and the project in it; does nothing the second time
+
+.venv/.locked: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; name one: make setup PYTHON=python3.13" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+.venv/.project: .venv/.locked pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## the whole story over loopback HTTP
+	@$(BIN)/dataset-agent demo
+
+test: setup ## the tests
+	$(BIN)/python -m pytest
+
+check: lint wheel-test test ## everything that CI runs
+
+lint: setup ## ruff, mypy and the floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup ## what ruff can put right by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel-test: setup ## the demo from the built wheel, in an environment without this folder
+	$(BIN)/python -m pytest -m wheel_demo tests/project
+
+bench: setup ## the ratios of the benchmarks, as a table and JSON
+	$(BIN)/python -m benchmarks
+
+lock: setup ## the three locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for newer versions
+	$(COMPILE) $(UPGRADE) --extra dev pyproject.toml -o requirements.lock
+	$(COMPILE) --constraint requirements.lock pyproject.toml -o deploy/requirements-runtime.lock
+	echo 'hatchling' | $(COMPILE) --constraint requirements.lock - -o deploy/requirements-build.lock
