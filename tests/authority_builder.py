@@ -6,8 +6,9 @@ tests that makes one without a token.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Iterable, Mapping
+from typing import Any
 
 from contract import grant as grant_module
 from contract.authority import Authority
