@@ -1,0 +1,36 @@
+# A digest belongs in this argument: --build-arg PYTHON_IMAGE=python:3.13-slim@sha256:…
+ARG PYTHON_IMAGE=python:3.13-slim
+
+FROM ${PYTHON_IMAGE} AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+COPY deploy/requirements-runtime.lock deploy/requirements-build.lock ./
+RUN python -m venv /opt/dataset-agent \
+ && /opt/dataset-agent/bin/pip install --require-hashes -r requirements-runtime.lock
+RUN python -m venv /opt/build \
+ && /opt/build/bin/pip install --require-hashes -r requirements-build.lock
+COPY . .
+RUN /opt/build/bin/python -m hatchling build -t wheel -d /tmp/wheel \
+ && /opt/dataset-agent/bin/pip install --no-deps --no-index /tmp/wheel/*.whl \
+ && /opt/dataset-agent/bin/python -m compileall -q /opt/dataset-agent/lib/python*/site-packages/dataset_agent \
+ && /opt/dataset-agent/bin/pip uninstall -y pip
+
+FROM ${PYTHON_IMAGE}
+# Volumes take the owner and mode of the folder they are mounted on, so the folders exist here, private.
+RUN useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin dataset-agent \
+ && install -d -o dataset-agent -g dataset-agent -m 0700 \
+      /keys/issuer /keys/root /keys/remote /var/lib/dataset-agent \
+ && install -d -o dataset-agent -g dataset-agent -m 0755 /trust
+COPY --from=build /opt/dataset-agent /opt/dataset-agent
+ENV PATH=/opt/dataset-agent/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    DATASET_AGENT_HOME=/var/lib/dataset-agent \
+    DATASET_AGENT_ISSUER_KEYS=/keys/issuer \
+    DATASET_AGENT_ROOT_KEYS=/keys/root \
+    DATASET_AGENT_REMOTE_KEYS=/keys/remote \
+    DATASET_AGENT_TRUST_FILE=/trust/trust.toml
+USER 10001:10001
+EXPOSE 8800 8801
+ENTRYPOINT ["dataset-agent"]
+CMD ["serve", "--host", "0.0.0.0", "--port", "8801"]
