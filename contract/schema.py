@@ -103,7 +103,7 @@ class Parameter(Strict):
     nullable: bool = False
     default: Any = None
     values: tuple[str, ...] = Field(default=(), strict=False)
-    synonyms: dict[str, tuple[str, ...]] = Field(default_factory=dict, strict=False)
+    synonyms: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = Field(default_factory=dict, strict=False)
     pattern: str | None = None
     minimum: int | float | str | None = None
     maximum: int | float | str | None = None

@@ -120,7 +120,7 @@ class DatasetDescriptor(Strict):
     provenance: Source
     policies: tuple[str, ...] = Field(default=(), strict=False)
     schemas: tuple[str, ...] = Field(default=(), strict=False)
-    quality: dict[str, tuple[str, ...]] = Field(default_factory=dict, strict=False)
+    quality: dict[str, Annotated[tuple[str, ...], Field(strict=False)]] = Field(default_factory=dict)
     endpoints: dict[str, str] = Field(default_factory=dict)
     capabilities: tuple[DatasetCapability, ...] = Field(min_length=1, strict=False)
 
