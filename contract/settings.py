@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     discovery_limit: int = Field(default=5, ge=1, le=50, description="Datasets shown after the authorization filter.")
     dev_issuer: bool = Field(default=True, description="Accept the development issuer's identity tokens.")
 
+    as_principal: str | None = Field(
+        default=None, description="Development only: the principal that `adk run` and `adk web` ask as."
+    )
     model: str | None = Field(default=None, description="A model that proposes the typed intent; default: none.")
     host: str = Field(default="127.0.0.1", description="Bind address of serve, root and policy serve.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="WARNING", description="Log level.")
