@@ -1,0 +1,1 @@
+"""The exact result cache: authorization partitions, sealed entries, two stores, inspection."""

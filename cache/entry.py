@@ -1,0 +1,168 @@
+"""One stored entry: a header anyone may read, a payload only this service can open.
+
+    "dsce1" | header length (4 bytes, big-endian) | header JSON | nonce (12) | AES-256-GCM(zstd(payload))
+
+The header and the key are the additional authenticated data, so an entry that was edited,
+made under another secret or copied to another key does not open.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import zstandard
+from cryptography.exceptions import InvalidTag
+
+from cache.keys import CacheKeys
+from cache.partition import PLAIN, is_plain, parse_key
+from contract.canonical import InvalidJson, parse_json
+from contract.result import Execution, ResultDocument
+
+MAGIC: Final = b"dsce1"
+MAX_HEADER: Final = 4_096
+HEAD_BYTES: Final = len(MAGIC) + 4 + MAX_HEADER
+_NONCE: Final = 12
+_LENGTH: Final = struct.Struct(">I")
+_START: Final = len(MAGIC) + _LENGTH.size
+
+
+class EntryError(ValueError):
+    """Bytes that are not an entry of this key and secret."""
+
+
+class _Zstd(threading.local):
+    """A context costs more than a small payload, and two threads may not share one."""
+
+    def __init__(self) -> None:
+        self.compress = zstandard.ZstdCompressor(level=1).compress
+        self.decompress = zstandard.ZstdDecompressor().decompress
+
+
+_ZSTD = _Zstd()
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The plain half of an entry.
+
+    ``started`` and ``exp`` are POSIX seconds: when the execution that produced the entry
+    began, and when it must no longer be served. ``size`` is the result's size in bytes.
+    """
+
+    dimensions: Mapping[str, str]
+    template: str
+    as_of: str
+    started: float
+    exp: float
+    size: int
+
+    def to_bytes(self) -> bytes:
+        return orjson.dumps(
+            {
+                "dimensions": dict(self.dimensions),
+                "template": self.template,
+                "as_of": self.as_of,
+                "started": self.started,
+                "exp": self.exp,
+                "size": self.size,
+            }
+        )
+
+
+def seal(
+    header: Header, document: ResultDocument, execution: Execution, *, key: str, partition_id: str, keys: CacheKeys
+) -> bytes:
+    """The entry's bytes under ``key``. Raises ``EntryError`` for a header beyond ``MAX_HEADER``."""
+    plain = header.to_bytes()
+    if len(plain) > MAX_HEADER:
+        raise EntryError("the header is too large")
+    head = MAGIC + _LENGTH.pack(len(plain)) + plain
+    facts = orjson.dumps([document.row_count, document.as_of, *_execution_facts(execution)])
+    payload = _ZSTD.compress(_LENGTH.pack(len(facts)) + facts + document.body)
+    nonce = os.urandom(_NONCE)
+    return head + nonce + keys.cipher(partition_id).encrypt(nonce, payload, head + key.encode())
+
+
+def split(entry: bytes) -> tuple[Header, int]:
+    """The header and where it ends, without any key. Raises ``EntryError``.
+
+    Nothing in it is proven until ``open_sealed``.
+    """
+    if entry[: len(MAGIC)] != MAGIC or len(entry) < _START:
+        raise EntryError("not an entry")
+    end = _START + _LENGTH.unpack_from(entry, len(MAGIC))[0]
+    if end > HEAD_BYTES or len(entry) < end:
+        raise EntryError("the header is cut or too large")
+    try:
+        raw = orjson.loads(entry[_START:end])
+        return _header(raw), end
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise EntryError("the header is not readable") from error
+
+
+def open_sealed(
+    entry: bytes, end: int, *, key: str, partition_id: str, keys: CacheKeys
+) -> tuple[ResultDocument, Execution]:
+    """The result and its execution; ``end`` is where the header ends. Raises ``EntryError``."""
+    head, nonce, sealed = entry[:end], entry[end : end + _NONCE], entry[end + _NONCE :]
+    try:
+        payload = keys.cipher(partition_id).decrypt(nonce, sealed, head + key.encode())
+    except (InvalidTag, ValueError) as error:
+        raise EntryError("the entry does not open under its key") from error
+    payload = _ZSTD.decompress(payload)
+    start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
+    row_count, as_of, *facts = orjson.loads(payload[_LENGTH.size : start])
+    # Truncated results are never stored.
+    document = ResultDocument(body=payload[start:], row_count=row_count, truncated=False, as_of=as_of)
+    return document, Execution(*facts)
+
+
+def read_header(entry: bytes, *, key: str) -> Header:
+    """The header for listings: strict, its dimensions printable and equal to the key's.
+
+    Raises ``EntryError``. ``entry`` may be cut after ``HEAD_BYTES``.
+    """
+    header, end = split(entry)
+    try:
+        parse_json(entry[_START:end], limit=MAX_HEADER)
+    except InvalidJson as error:
+        raise EntryError("the header is not readable") from error
+    parts = parse_key(key)
+    values = (*header.dimensions.values(), header.template, header.as_of.replace(":", "."))
+    if set(header.dimensions) != set(PLAIN) or not all(is_plain(value) for value in values):
+        raise EntryError("the header holds what no entry holds")
+    if parts is None or any(header.dimensions[name] != value for name, value in parts.dimensions.items()):
+        raise EntryError("the header is not this key's")
+    return header
+
+
+def _header(raw: Mapping[str, Any]) -> Header:
+    dimensions = raw["dimensions"]
+    texts = (raw["template"], raw["as_of"], *dimensions.values())
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("not text")
+    return Header(
+        dimensions=dimensions,
+        template=raw["template"],
+        as_of=raw["as_of"],
+        started=float(raw["started"]),
+        exp=float(raw["exp"]),
+        size=int(raw["size"]),
+    )
+
+
+def _execution_facts(execution: Execution) -> tuple[Any, ...]:
+    return (
+        execution.execution_id,
+        execution.engine,
+        execution.job_id,
+        execution.tool_origin,
+        execution.started,
+        execution.ended,
+    )

@@ -1,0 +1,30 @@
+"""The cache that the settings ask for."""
+
+from __future__ import annotations
+
+from cache.keys import CacheKeys, load_secret
+from cache.redis_store import RedisStore
+from cache.result_cache import ResultCache
+from cache.sqlite_store import SqliteStore
+from cache.store import CacheStore
+from contract.settings import Settings
+
+
+def open_store(settings: Settings) -> CacheStore:
+    """Redis where ``cache_url`` names it, else the SQLite file in ``home``. Inspection needs no more.
+
+    Nothing is connected yet. Raises a CONFIGURATION fault for a URL of another kind.
+    """
+    if settings.cache_url is not None:
+        return RedisStore.connect(settings.cache_url)
+    return SqliteStore(settings.home / "cache.sqlite", max_bytes=settings.cache_max_bytes)
+
+
+def open_cache(settings: Settings) -> ResultCache:
+    """The result cache; without a store where ``cache_enabled`` is false.
+
+    Raises a CONFIGURATION fault for a bad URL or secret; a store that is down is none.
+    """
+    store = open_store(settings) if settings.cache_enabled else None
+    keys = CacheKeys.from_secret(load_secret(settings))
+    return ResultCache(store, keys, max_result_bytes=settings.max_result_bytes)

@@ -1,0 +1,155 @@
+"""The store of many machines: Redis or Valkey, one round trip a lookup, 50 ms at most.
+
+A client that retries turns a stopped server into seconds a lookup, so nothing is retried.
+The commands used are GET, SET, GETRANGE, STRLEN, UNLINK, SCAN, HINCRBY, HGETALL and PING,
+on keys that begin with ``dsc:1:``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from cache.entry import HEAD_BYTES
+from cache.partition import KEY_PREFIX
+from cache.store import StoredEntry, StoreStats, StoreUnavailable
+from contract.errors import Category, Component, DatasetAgentError
+
+BUDGET_S: Final = 0.05
+INSPECT_S: Final = 5.0
+COUNTERS: Final = f"{KEY_PREFIX}counters"
+_PAGE: Final = 500
+_FAULTS: Final = (RedisError, OSError, TimeoutError)
+
+
+class RedisStore:
+    """Entries with a TTL that reading never renews; the server bounds memory (``volatile-lfu``)."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    @classmethod
+    def connect(cls, url: str) -> RedisStore:
+        """From ``redis://``, ``rediss://`` or ``unix://``; nothing is sent before the first lookup.
+
+        Raises a CONFIGURATION fault for another URL, which it does not repeat: it may hold
+        a password.
+        """
+        try:
+            client = Redis.from_url(
+                url,
+                socket_timeout=BUDGET_S,
+                socket_connect_timeout=BUDGET_S,
+                retry=Retry(NoBackoff(), 0),
+                protocol=2,
+                # CLIENT SETINFO is unknown to servers before 7.2 and to strict ACLs.
+                driver_info=None,
+            )
+        except (ValueError, TypeError) as error:
+            raise DatasetAgentError(
+                Component.CACHE,
+                Category.CONFIGURATION,
+                "cache.url.invalid",
+                "DATASET_AGENT_CACHE_URL must be redis://, rediss:// or unix://",
+            ) from error
+        return cls(client)
+
+    async def get(self, key: str, *, now: float) -> bytes | None:
+        # Written out: this is the hot path, and two nested context managers cost more than the key.
+        try:
+            async with asyncio.timeout(BUDGET_S):
+                found: Any = await self._client.get(key)
+        except _FAULTS as error:
+            raise _unavailable(error) from error
+        return found if isinstance(found, bytes) else None
+
+    async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
+        life_ms = int((exp - now) * 1_000)
+        if life_ms < 1:
+            return False
+        async with _within(BUDGET_S):
+            await self._client.set(key, entry, px=life_ms)
+        return True
+
+    async def delete(self, keys: Sequence[str]) -> int:
+        async with _within(INSPECT_S):
+            return int(await self._client.unlink(*keys)) if keys else 0
+
+    async def entries(self) -> AsyncIterator[StoredEntry]:
+        seen: set[bytes] = set()
+        cursor = 0
+        while True:
+            async with _within(INSPECT_S):
+                cursor, keys = await self._client.scan(cursor, match=f"{KEY_PREFIX}{{*", count=_PAGE)
+                # SCAN may name a key twice.
+                fresh = [key for key in keys if isinstance(key, bytes) and key not in seen]
+                found = await self._heads(fresh)
+            seen.update(fresh)
+            for entry in found:
+                yield entry
+            if cursor == 0:
+                return
+
+    async def count(self, deltas: Mapping[str, int]) -> None:
+        async with _within(BUDGET_S):
+            pipe = self._client.pipeline(transaction=False)
+            for name, delta in deltas.items():
+                pipe.hincrby(COUNTERS, name, delta)
+            await pipe.execute()
+
+    async def stats(self) -> StoreStats:
+        entries = size = 0
+        async for entry in self.entries():
+            entries += 1
+            size += entry.stored_bytes
+        async with _within(INSPECT_S):
+            raw: Any = await self._client.hgetall(COUNTERS)
+        counters = {name.decode("ascii", "replace"): int(value) for name, value in raw.items()}
+        return StoreStats("redis", entries, size, None, counters)
+
+    async def health(self) -> None:
+        async with _within(BUDGET_S):
+            await self._client.ping()
+
+    async def close(self) -> None:
+        with _faults():
+            await self._client.aclose()
+
+    async def _heads(self, keys: Sequence[bytes]) -> list[StoredEntry]:
+        pipe = self._client.pipeline(transaction=False)
+        for key in keys:
+            pipe.getrange(key, 0, HEAD_BYTES - 1)
+            pipe.strlen(key)
+        answers: list[Any] = await pipe.execute(raise_on_error=False) if keys else []
+        return [
+            StoredEntry(key.decode("utf-8", "replace"), head, size, None)
+            for key, head, size in zip(keys, answers[::2], answers[1::2], strict=True)
+            if isinstance(head, bytes) and isinstance(size, int) and size
+        ]
+
+
+@asynccontextmanager
+async def _within(seconds: float) -> AsyncIterator[None]:
+    """Connecting, handshake and answer together: each alone has the client's timeout."""
+    with _faults():
+        async with asyncio.timeout(seconds):
+            yield
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except _FAULTS as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: BaseException) -> StoreUnavailable:
+    return StoreUnavailable(f"the cache server cannot be used ({type(error).__name__})")

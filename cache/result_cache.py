@@ -1,0 +1,226 @@
+"""The exact result cache: an equal call under an equal authorization, or a MISS.
+
+Finding and keeping ask for an ``Authority``, so nothing is looked up before a grant was
+verified and a decision granted. No fault of a store leaves this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from cache.breaker import Breaker
+from cache.entry import EntryError, Header, open_sealed, seal, split
+from cache.keys import CacheKeys
+from cache.partition import Partition, entry_key, partition, plain
+from cache.store import CacheStore, StoreUnavailable
+from contract.authority import Authority
+from contract.call import RESULT_MEDIA_TYPE
+from contract.result import CacheOutcome, Execution, Intent, ResultDocument
+
+MAX_RESULT_BYTES: Final = 2**20
+FLUSH_S: Final = 5.0
+SKEW_S: Final = 5.0
+MissReason = Literal["absent", "expired", "stale", "integrity", "unavailable", "off"]
+_log = logging.getLogger("dataset_agent.cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A stored result and the execution that produced it."""
+
+    document: ResultDocument
+    execution: Execution
+    outcome: CacheOutcome
+
+    @property
+    def key(self) -> str | None:
+        """``None`` for restricted capabilities."""
+        return self.outcome.key
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Nothing may be served. ``reason`` is for evidence and metrics, not for the answer."""
+
+    reason: MissReason
+    outcome: CacheOutcome
+
+    @property
+    def key(self) -> str | None:
+        """``None`` for restricted capabilities."""
+        return self.outcome.key
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call's result lives. For this process and its operator, not for the caller."""
+
+    partition: Partition
+    key: str
+
+
+class ResultCache:
+    """Partitions and sealing over one store. ``store`` is ``None`` where caching is off."""
+
+    def __init__(
+        self,
+        store: CacheStore | None,
+        keys: CacheKeys,
+        *,
+        max_result_bytes: int = MAX_RESULT_BYTES,
+        breaker: Breaker | None = None,
+    ) -> None:
+        self.store = store
+        self._keys = keys
+        self._max_result_bytes = max_result_bytes
+        self._breaker = breaker or Breaker()
+        self._totals: Counter[str] = Counter()
+        self._unflushed: Counter[str] = Counter()
+        self._flush_at = time.monotonic() + FLUSH_S
+        self._flushing: asyncio.Task[None] | None = None
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """This process's events since start: ``hit``, ``kept`` and the miss reasons."""
+        return dict(self._totals)
+
+    def locate(
+        self, authority: Authority, intent: Intent, *, freshness_class: str, media_type: str = RESULT_MEDIA_TYPE
+    ) -> Place:
+        """The partition and key of a call, without looking. Raises an INTERNAL fault on a mismatch."""
+        where = partition(authority, intent, freshness_class=freshness_class, media_type=media_type, keys=self._keys)
+        return Place(where, entry_key(where, intent, keys=self._keys))
+
+    async def find(
+        self,
+        authority: Authority,
+        intent: Intent,
+        *,
+        freshness_class: str,
+        max_age_s: int | None,
+        now: float,
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> Hit | Miss:
+        """The stored result of an equal call in the same partition.
+
+        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and
+        so is whatever is expired, altered, moved, or not answered in time.
+        """
+        place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
+        store = self.store
+        if store is None:
+            return Miss("off", _outcome("OFF", place))
+        try:
+            entry = await self._breaker.call(lambda: store.get(place.key, now=now))
+        except StoreUnavailable as error:
+            _log.warning("cache lookup failed: %s", error)
+            return self._miss("unavailable", place)
+        if entry is None:
+            return self._miss("absent", place)
+        return self._judge(entry, place, max_age_s, now)
+
+    async def keep(
+        self,
+        authority: Authority,
+        intent: Intent,
+        document: ResultDocument,
+        execution: Execution,
+        *,
+        freshness_class: str,
+        reuse_s: float,
+        now: float,
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> None:
+        """Store a complete result until ``reuse_s`` seconds after its execution began.
+
+        A truncated or too large result is not stored, and a store that fails is left at that.
+        """
+        store = self.store
+        started = min(execution.started, now)
+        if store is None or document.truncated or len(document.body) > self._max_result_bytes:
+            return
+        if started + reuse_s <= now:
+            return
+        place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
+        header = Header(
+            dimensions=place.partition.dimensions,
+            template=plain(intent.template_digest),
+            as_of=document.as_of,
+            started=started,
+            exp=started + reuse_s,
+            size=len(document.body),
+        )
+        try:
+            entry = seal(header, document, execution, key=place.key, partition_id=place.partition.id, keys=self._keys)
+            kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now))
+        except (EntryError, StoreUnavailable) as error:
+            _log.warning("result not cached: %s", error)
+            return
+        if kept:
+            self._count("kept")
+
+    async def flush(self) -> None:
+        """Add this process's counters to the store's."""
+        deltas, self._unflushed = self._unflushed, Counter()
+        self._flush_at = time.monotonic() + FLUSH_S
+        store = self.store
+        if store is None or not deltas:
+            return
+        try:
+            await self._breaker.call(lambda: store.count(deltas))
+        except StoreUnavailable:
+            self._unflushed.update(deltas)
+
+    async def close(self) -> None:
+        """Flush and close the store; never raises for a store that is down."""
+        if self.store is None:
+            return
+        if self._flushing is not None:
+            await self._flushing
+        await self.flush()
+        try:
+            await self.store.close()
+        except StoreUnavailable as error:
+            _log.warning("cache store did not close: %s", error)
+
+    def _judge(self, entry: bytes, place: Place, max_age_s: int | None, now: float) -> Hit | Miss:
+        try:
+            header, end = split(entry)
+            # A header from the future comes from a clock that was wrong: its age means nothing.
+            if now >= header.exp or header.started > now + SKEW_S:
+                return self._miss("expired", place)
+            if max_age_s is not None and now - header.started > max_age_s:
+                return self._miss("stale", place)
+            document, execution = open_sealed(
+                entry, end, key=place.key, partition_id=place.partition.id, keys=self._keys
+            )
+        except EntryError as error:
+            _log.error("cache entry %s failed its integrity check: %s", place.key, error)
+            return self._miss("integrity", place)
+        self._count("hit")
+        return Hit(document, execution, _outcome("HIT", place))
+
+    def _miss(self, reason: MissReason, place: Place) -> Miss:
+        self._count(reason)
+        return Miss(reason, _outcome("MISS", place))
+
+    def _count(self, event: str) -> None:
+        self._totals[event] += 1
+        self._unflushed[event] += 1
+        if time.monotonic() >= self._flush_at and (self._flushing is None or self._flushing.done()):
+            self._flush_at = time.monotonic() + FLUSH_S
+            # Beside the request, not in it: a lookup stays one round trip.
+            self._flushing = asyncio.get_running_loop().create_task(self.flush())
+
+
+def _outcome(outcome: Literal["HIT", "MISS", "OFF"], place: Place) -> CacheOutcome:
+    """Restricted capabilities never tell: whether an entry exists says that somebody asked."""
+    if place.partition.restricted:
+        return CacheOutcome("WITHHELD")
+    return CacheOutcome(outcome, None if outcome == "OFF" else place.key)

@@ -1,0 +1,234 @@
+"""The store of one machine: a SQLite file in WAL mode, bounded in bytes, shared by processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from cache.entry import HEAD_BYTES
+from cache.store import StoredEntry, StoreStats, StoreUnavailable
+
+BUSY_MS: Final = 50
+_PAGE_ROWS: Final = 500
+_TOUCHES: Final = 1_024
+_SCHEMA_VERSION: Final = 1
+# B-tree splits and indexes need room that an entry's own size does not tell.
+_SLACK: Final = 0.9
+_SCHEMA: Final = (
+    """CREATE TABLE IF NOT EXISTS entries (
+         key TEXT PRIMARY KEY, exp REAL NOT NULL, used REAL NOT NULL, hits INTEGER NOT NULL DEFAULT 0,
+         entry BLOB NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS entries_exp ON entries (exp)",
+    "CREATE INDEX IF NOT EXISTS entries_used ON entries (used)",
+    "CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    f"PRAGMA user_version = {_SCHEMA_VERSION}",
+)
+
+
+class SqliteStore:
+    """``max_bytes`` bounds the database file; the write-ahead log adds at most a few MiB.
+
+    Expired entries go first, then the least recently used. Uses are remembered in memory
+    and written in batches, so a read costs no write; a crash loses only that order.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._touched: dict[str, tuple[float, int]] = {}
+        self._reader: sqlite3.Connection | None = None
+        self._writer: sqlite3.Connection | None = None
+
+    async def get(self, key: str, *, now: float) -> bytes | None:
+        # On the loop's thread: a read takes microseconds, and WAL readers never wait for a writer.
+        with _faults(self._path):
+            row = self._read().execute("SELECT entry FROM entries WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return None
+        if len(self._touched) < _TOUCHES or key in self._touched:
+            self._touched[key] = (now, self._touched.get(key, (now, 0))[1] + 1)
+        return bytes(row[0])
+
+    async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
+        if len(entry) > self._max_bytes // 4:
+            return False
+        await asyncio.to_thread(self._put, key, entry, exp, now)
+        return True
+
+    async def delete(self, keys: Sequence[str]) -> int:
+        return await asyncio.to_thread(self._delete, keys)
+
+    async def entries(self) -> AsyncIterator[StoredEntry]:
+        last = ""
+        while True:
+            rows = await asyncio.to_thread(self._page, last)
+            for row in rows:
+                yield StoredEntry(*row)
+            if len(rows) < _PAGE_ROWS:
+                return
+            last = rows[-1][0]
+
+    async def count(self, deltas: Mapping[str, int]) -> None:
+        await asyncio.to_thread(self._count, deltas)
+
+    async def stats(self) -> StoreStats:
+        return await asyncio.to_thread(self._stats)
+
+    async def health(self) -> None:
+        with _faults(self._path):
+            self._read().execute("SELECT 1 FROM entries LIMIT 1").fetchone()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._close)
+
+    def _put(self, key: str, entry: bytes, exp: float, now: float) -> None:
+        with self._write() as db:
+            self._make_room(db, len(entry) + 2 * len(key), now)
+            db.execute(
+                "INSERT INTO entries (key, exp, used, entry) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET exp = excluded.exp, used = excluded.used, entry = excluded.entry",
+                (key, exp, now, entry),
+            )
+
+    def _delete(self, keys: Sequence[str]) -> int:
+        with self._write() as db:
+            return sum(db.execute("DELETE FROM entries WHERE key = ?", (key,)).rowcount for key in keys)
+
+    def _count(self, deltas: Mapping[str, int]) -> None:
+        with self._write() as db:
+            db.executemany(
+                "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+                list(deltas.items()),
+            )
+
+    def _stats(self) -> StoreStats:
+        with self._lock, _faults(self._path):
+            db = self._connect_writer()
+            entries, size = db.execute("SELECT COUNT(*), COALESCE(SUM(LENGTH(entry)), 0) FROM entries").fetchone()
+            counters = dict(db.execute("SELECT name, value FROM counters").fetchall())
+        return StoreStats("sqlite", entries, size, self._max_bytes, counters)
+
+    def _page(self, after: str) -> list[tuple[str, bytes, int, int]]:
+        with self._lock, _faults(self._path):
+            return (
+                self._connect_writer()
+                .execute(
+                    "SELECT key, SUBSTR(entry, 1, ?), LENGTH(entry), hits FROM entries WHERE key > ? ORDER BY key LIMIT ?",
+                    (HEAD_BYTES, after, _PAGE_ROWS),
+                )
+                .fetchall()
+            )
+
+    def _close(self) -> None:
+        try:
+            if self._writer is not None or self._touched:
+                with self._write():
+                    pass
+        except StoreUnavailable:
+            pass
+        with self._lock:
+            for db in (self._reader, self._writer):
+                if db is not None:
+                    db.close()
+            self._reader = self._writer = None
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that also writes the uses seen since the last one."""
+        with self._lock, _faults(self._path):
+            db = self._connect_writer()
+            db.execute("BEGIN IMMEDIATE")
+            touched, self._touched = self._touched, {}
+            try:
+                db.executemany(
+                    "UPDATE entries SET used = MAX(used, ?), hits = hits + ? WHERE key = ?",
+                    [(used, hits, key) for key, (used, hits) in touched.items()],
+                )
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def _make_room(self, db: sqlite3.Connection, need: int, now: float) -> None:
+        limit = int(self._max_bytes * _SLACK)
+        if _bytes_used(db) + need <= limit:
+            return
+        db.execute("DELETE FROM entries WHERE exp <= ?", (now,))
+        while (excess := _bytes_used(db) + need - limit) > 0:
+            victims = _least_recently_used(db, excess)
+            if not victims:
+                return
+            db.executemany("DELETE FROM entries WHERE rowid = ?", victims)
+
+    def _read(self) -> sqlite3.Connection:
+        if self._reader is None:
+            with self._lock:
+                self._connect_writer()
+            self._reader = self._connect()
+        return self._reader
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        if self._writer is None:
+            _create_private(self._path)
+            db = self._connect()
+            _prepare(db, self._max_bytes)
+            self._writer = db
+        return self._writer
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=BUSY_MS / 1_000, isolation_level=None, check_same_thread=False)
+
+
+def _create_private(path: Path) -> None:
+    """Make the file so that only its owner can read it; SQLite's side files take its mode."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _prepare(db: sqlite3.Connection, max_bytes: int) -> None:
+    db.execute("PRAGMA journal_mode = WAL")
+    # A power cut may lose the last entries; it cannot damage the file.
+    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute(f"PRAGMA journal_size_limit = {4 * 2**20}")
+    page_size = db.execute("PRAGMA page_size").fetchone()[0]
+    db.execute(f"PRAGMA max_page_count = {max_bytes // page_size}")
+    if db.execute("PRAGMA user_version").fetchone()[0] != _SCHEMA_VERSION:
+        db.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA:
+            db.execute(statement)
+        db.execute("COMMIT")
+
+
+def _bytes_used(db: sqlite3.Connection) -> int:
+    pages, free, size = (
+        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _least_recently_used(db: sqlite3.Connection, excess: int) -> list[tuple[int]]:
+    """The oldest entries that together hold ``excess`` bytes, from the next 64."""
+    victims: list[tuple[int]] = []
+    for rowid, size in db.execute("SELECT rowid, LENGTH(entry) FROM entries ORDER BY used, rowid LIMIT 64"):
+        victims.append((rowid,))
+        excess -= size
+        if excess <= 0:
+            break
+    return victims
+
+
+@contextmanager
+def _faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise StoreUnavailable(f"the cache file {path} cannot be used ({type(error).__name__}: {error})") from error

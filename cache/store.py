@@ -1,0 +1,72 @@
+"""What a store must do. It sees sealed bytes, never a result.
+
+A store raises ``StoreUnavailable`` for every fault of its own; the cache turns that into a
+MISS. ``now`` and ``exp`` are POSIX seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be reached in time, is damaged, or is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """One stored entry for inspection: the bytes up to ``HEAD_BYTES`` and what the store knows.
+
+    ``stored_bytes`` is what the entry takes; ``hits`` is ``None`` where the store does not
+    count them.
+    """
+
+    key: str
+    head: bytes
+    stored_bytes: int
+    hits: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """Totals over all processes. ``max_bytes`` is ``None`` where the server sets the bound."""
+
+    kind: str
+    entries: int
+    bytes: int
+    max_bytes: int | None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class CacheStore(Protocol):
+    """Keys to entries, shared by processes."""
+
+    async def get(self, key: str, *, now: float) -> bytes | None:
+        """The entry's bytes in one round trip. Reading never extends an entry's life."""
+        ...
+
+    async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
+        """Store until ``exp``; whether it was stored (an entry may be too large to hold)."""
+        ...
+
+    async def delete(self, keys: Sequence[str]) -> int:
+        """Remove; how many there were."""
+        ...
+
+    def entries(self) -> AsyncIterator[StoredEntry]:
+        """Every key of this cache, in no order. For inspection only: it walks the store."""
+        ...
+
+    async def count(self, deltas: Mapping[str, int]) -> None:
+        """Add to the counters that all processes share."""
+        ...
+
+    async def stats(self) -> StoreStats: ...
+
+    async def health(self) -> None:
+        """Raises ``StoreUnavailable`` with a line that says what is wrong."""
+        ...
+
+    async def close(self) -> None: ...
