@@ -1,0 +1,189 @@
+"""Cedar policy files on disk, read once into values: ids, obligations and what each policy reads.
+
+A folder holds ``*.cedar``, one ``*.cedarschema`` and a file ``version``. Everything that
+would be skipped silently at evaluation is refused here: a policy without ``@id``, an id
+used twice, an unknown annotation, an expression the schema does not type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Iterator, Literal, Mapping
+
+import cedarpy
+
+from contract.canonical import sha256_hex
+from contract.errors import Category, Component, DatasetAgentError
+from contract.scope import ScopeError
+from control_plane.obligations import ObligationTemplate, parse_annotations
+
+MAX_POLICY_BYTES: Final = 1_000_000
+_POLICY_ID: Final = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
+_VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_ANNOTATIONS: Final = frozenset({"id", "description", "rows", "columns", "mask"})
+_OBLIGING: Final = frozenset({"rows", "columns", "mask"})
+_RULE_PREFIX: Final = "AD-POL-"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy. ``dataset`` is set where its scope names one dataset (``resource == Dataset::"…"``).
+
+    ``reads`` are the directory attributes its conditions read (``principal.attributes.…``).
+    ``document`` is its Cedar JSON form.
+    """
+
+    policy_id: str
+    effect: Literal["permit", "forbid"]
+    description: str
+    file: str
+    dataset: str | None
+    reads: frozenset[str]
+    obligations: ObligationTemplate
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFiles:
+    """What a folder held: policies in file order, the stated version and a digest of it all."""
+
+    version: str
+    digest: str
+    policies: tuple[Policy, ...]
+
+
+def read_policies(folder: Path) -> PolicyFiles:
+    """Raises a CONFIGURATION fault that names the file, the policy and what to change."""
+    schema_name, schema_text = _schema(folder)
+    version = _read(folder / "version").strip()
+    if not _VERSION.fullmatch(version):
+        raise policy_fault("version", "must hold one version, for example 2026.09.01")
+    try:
+        schema = cedarpy.Schema.from_str(schema_text)
+    except ValueError as error:
+        raise policy_fault(schema_name, _one_line(error)) from error
+    files = sorted(folder.glob("*.cedar"))
+    if not files:
+        raise policy_fault(folder.name, "the folder holds no .cedar file")
+    policies: dict[str, Policy] = {}
+    texts = [schema_text]
+    for path in files:
+        text = _read(path)
+        texts.append(text)
+        for policy in _parse(path.name, text, schema):
+            if policy.policy_id in policies:
+                first = policies[policy.policy_id].file
+                raise policy_fault(path.name, f'@id("{policy.policy_id}") is already used in {first}')
+            policies[policy.policy_id] = policy
+    digest = sha256_hex("\x00".join([version, *texts]).encode())
+    return PolicyFiles(version=version, digest=digest, policies=tuple(policies.values()))
+
+
+def policy_fault(file: str, problem: str) -> DatasetAgentError:
+    return DatasetAgentError(
+        Component.CONTROL_PLANE,
+        Category.CONFIGURATION,
+        "control_plane.policy.invalid",
+        f"policies/{file}: {problem}",
+    )
+
+
+def _parse(file: str, text: str, schema: cedarpy.Schema) -> Iterator[Policy]:
+    try:
+        parsed = json.loads(cedarpy.policies_to_json_str(text))
+    except ValueError as error:
+        raise policy_fault(file, _one_line(error)) from error
+    if parsed.get("templates"):
+        raise policy_fault(file, "policy templates (?principal, ?resource) are not accepted; write each policy out")
+    static: Mapping[str, Mapping[str, Any]] = parsed["staticPolicies"]
+    for document in static.values():
+        yield _policy(file, document)
+    result = cedarpy.validate_policies(text, schema)
+    if not result.validation_passed:
+        names = result.id_annotations_by_policy_id
+        problem = result.errors[0]
+        raise policy_fault(file, _one_line(f"{names.get(problem.policy_id, problem.policy_id)}: {problem.error}"))
+
+
+def _policy(file: str, document: Mapping[str, Any]) -> Policy:
+    annotations: Mapping[str, Any] = document.get("annotations", {})
+    policy_id = annotations.get("id") or ""
+    if not _POLICY_ID.fullmatch(policy_id):
+        raise policy_fault(file, 'every policy needs an id such as @id("BPD-DATA-014")')
+    if policy_id.startswith(_RULE_PREFIX):
+        raise policy_fault(file, f'@id("{policy_id}"): ids starting {_RULE_PREFIX} belong to the admission rules')
+    unknown = sorted(set(annotations) - _ANNOTATIONS)
+    if unknown:
+        raise policy_fault(file, f"{policy_id}: unknown annotation @{unknown[0]}; known: {_listed(_ANNOTATIONS)}")
+    if document["effect"] == "forbid" and _OBLIGING & set(annotations):
+        raise policy_fault(file, f"{policy_id}: a forbid carries no @rows, @columns or @mask")
+    try:
+        obligations = parse_annotations(annotations)
+    except ScopeError as error:
+        raise policy_fault(file, f"{policy_id}: {error}") from error
+    return Policy(
+        policy_id=policy_id,
+        effect=document["effect"],
+        description=annotations.get("description") or "",
+        file=file,
+        dataset=_dataset(document["resource"]),
+        reads=frozenset(_attributes_read(document["conditions"])),
+        obligations=obligations,
+        document=document,
+    )
+
+
+def _dataset(resource: Mapping[str, Any]) -> str | None:
+    entity = resource.get("entity")
+    if resource.get("op") == "==" and isinstance(entity, dict) and entity.get("type") == "Dataset":
+        return str(entity["id"])
+    return None
+
+
+def _attributes_read(node: Any) -> Iterator[str]:
+    """Names ``x`` of every ``principal.attributes.x`` in a condition's JSON."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _attributes_read(item)
+    elif isinstance(node, dict):
+        access = node.get(".")
+        if isinstance(access, dict) and _is_attributes(access.get("left")):
+            yield str(access["attr"])
+        for item in node.values():
+            yield from _attributes_read(item)
+
+
+def _is_attributes(node: Any) -> bool:
+    access = node.get(".") if isinstance(node, dict) else None
+    return isinstance(access, dict) and access.get("attr") == "attributes" and access["left"] == {"Var": "principal"}
+
+
+def _schema(folder: Path) -> tuple[str, str]:
+    found = sorted(folder.glob("*.cedarschema"))
+    if len(found) != 1:
+        raise policy_fault(folder.name, f"the folder needs exactly one .cedarschema file, found {len(found)}")
+    return found[0].name, _read(found[0])
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_POLICY_BYTES + 1)
+        if len(data) > MAX_POLICY_BYTES:
+            raise policy_fault(path.name, f"is larger than {MAX_POLICY_BYTES} bytes")
+        return data.decode("utf-8")
+    except OSError as error:
+        raise policy_fault(path.name, f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise policy_fault(path.name, "is not UTF-8") from error
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(f"@{name}" for name in sorted(names))
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())[:400]

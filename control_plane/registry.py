@@ -1,0 +1,166 @@
+"""The datasets this service knows, read from a folder; a broken one never stops the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Mapping
+
+from pydantic import ValidationError
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.ids import is_slug
+from control_plane.descriptor import DatasetManifest
+from control_plane.yaml_reader import UnreadableFile, first_error, read_yaml
+
+DESCRIPTOR_FILES = ("descriptor.yaml", "descriptor.yml", "descriptor.json")
+_RESERVED = frozenset({"policies"})
+_DATASET_SUFFIXES = frozenset({".sql", ".yaml", ".yml", ".parquet"})
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidDataset:
+    """A dataset whose descriptor cannot be used; ``error`` is one line with the file's name."""
+
+    dataset: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """What was read at one moment. ``invalid`` is keyed by folder and, where known, dataset name."""
+
+    folder: Path
+    datasets: Mapping[str, DatasetManifest]
+    invalid: Mapping[str, str]
+    folders: Mapping[str, Path]
+
+    def lookup(self, dataset: str) -> DatasetManifest | InvalidDataset | None:
+        """The dataset, what is wrong with it, or ``None`` where no such dataset was ever registered."""
+        manifest = self.datasets.get(dataset)
+        if manifest is not None:
+            return manifest
+        error = self.invalid.get(dataset)
+        return None if error is None else InvalidDataset(dataset=dataset, error=error)
+
+    def path(self, dataset: str) -> Path:
+        """The folder that table and template files are relative to. Raises ``KeyError``."""
+        return self.folders[dataset]
+
+    def register(self, dataset: str, raw: Any) -> Registry:
+        """A registry in which ``raw`` (a descriptor as JSON) stands for ``dataset``.
+
+        A malformed descriptor makes the dataset invalid; it never leaves the old one in place.
+        """
+        folder = self.folders.get(dataset, self.folder / dataset)
+        datasets, invalid = dict(self.datasets), dict(self.invalid)
+        datasets.pop(dataset, None)
+        invalid.pop(dataset, None)
+        try:
+            manifest = DatasetManifest.model_validate(raw)
+            if manifest.dataset != dataset:
+                raise UnreadableFile("dataset: the descriptor is about another dataset")
+            datasets[dataset] = manifest
+        except ValidationError as error:
+            invalid[dataset] = first_error(error)
+        except UnreadableFile as error:
+            invalid[dataset] = str(error)
+        return Registry(
+            folder=self.folder,
+            datasets=MappingProxyType(datasets),
+            invalid=MappingProxyType(invalid),
+            folders=MappingProxyType({**self.folders, dataset: folder}),
+        )
+
+
+def load_registry(folder: Path) -> Registry:
+    """Every dataset folder below ``folder``, in name order.
+
+    Raises a CONFIGURATION fault only where ``folder`` itself cannot be listed. A folder is
+    a dataset's when it holds a descriptor; one that looks like a dataset (SQL, YAML,
+    Parquet) and holds none is listed as invalid. ``policies`` is not a dataset.
+    """
+    try:
+        children = sorted(child for child in folder.iterdir() if child.is_dir())
+    except OSError as error:
+        raise DatasetAgentError(
+            Component.CONTROL_PLANE,
+            Category.CONFIGURATION,
+            "control_plane.registry.folder",
+            f"the datasets folder {folder} cannot be read: {error.strerror}; set DATASET_AGENT_DATASETS",
+        ) from error
+    read = [_read(child) for child in children if child.name not in _RESERVED and not child.name.startswith((".", "_"))]
+    found = [item for item in read if item is not None]
+    times = Counter(item.manifest.dataset for item in found if item.manifest is not None)
+    datasets: dict[str, DatasetManifest] = {}
+    invalid: dict[str, str] = {}
+    folders: dict[str, Path] = {}
+    for item in found:
+        manifest = item.manifest
+        if manifest is not None and times[manifest.dataset] == 1:
+            datasets[manifest.dataset] = manifest
+            folders[manifest.dataset] = item.folder
+            continue
+        error_text = item.error
+        if manifest is not None:
+            error_text = f"dataset: {manifest.dataset} is described by {times[manifest.dataset]} folders"
+        for name in {item.folder.name, item.dataset}:
+            invalid[name] = f"{item.file}: {error_text}"
+    return Registry(
+        folder=folder,
+        datasets=MappingProxyType(datasets),
+        invalid=MappingProxyType(invalid),
+        folders=MappingProxyType(folders),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    folder: Path
+    dataset: str
+    file: str
+    manifest: DatasetManifest | None
+    error: str
+
+
+def _read(folder: Path) -> _Read | None:
+    present = [name for name in DESCRIPTOR_FILES if (folder / name).is_file()]
+    if not present:
+        if any(item.suffix in _DATASET_SUFFIXES for item in folder.iterdir()):
+            return _Read(folder, folder.name, folder.name, None, "the folder has no descriptor.yaml")
+        return None
+    file = f"{folder.name}/{present[0]}"
+    if len(present) > 1:
+        return _Read(folder, folder.name, file, None, f"stands beside {present[1]}; keep one")
+    dataset = folder.name
+    try:
+        raw = read_yaml(folder / present[0])
+        if isinstance(raw, dict) and isinstance(raw.get("dataset"), str) and is_slug(raw["dataset"]):
+            dataset = raw["dataset"]
+        manifest = DatasetManifest.model_validate(raw)
+        _check_files(folder, manifest)
+    except ValidationError as error:
+        return _Read(folder, dataset, file, None, first_error(error))
+    except UnreadableFile as error:
+        return _Read(folder, dataset, file, None, str(error))
+    return _Read(folder, dataset, file, manifest, "")
+
+
+def _check_files(folder: Path, manifest: DatasetManifest) -> None:
+    for table in manifest.tables:
+        _inside(folder, table.file, f"table {table.name}")
+    for capability in manifest.capabilities:
+        if capability.template is None:
+            continue
+        path = _inside(folder, capability.template, f"capability {capability.name}")
+        if not path.is_file():
+            raise UnreadableFile(f"capability {capability.name}: template {capability.template!r} does not exist")
+
+
+def _inside(folder: Path, name: str, owner: str) -> Path:
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise UnreadableFile(f"{owner}: {name[:80]!r} leaves the dataset's folder")
+    return path
