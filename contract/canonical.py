@@ -56,8 +56,16 @@ def parse_json(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise InvalidJson("not valid JSON") from error
-    _check_unicode(value)
+    # UTF-8 carries no lone surrogate; only an escape can write one.
+    if "\\u" in text:
+        _check_unicode(value)
     return value
+
+
+def check_depth(data: bytes, max_depth: int = MAX_DEPTH) -> None:
+    """Raise ``InvalidJson`` where JSON bytes nest deeper than ``max_depth``; nothing else is checked."""
+    if data.count(b"{") + data.count(b"[") > max_depth:
+        _check_depth(data.decode("utf-8", "replace"), max_depth)
 
 
 def b64url(data: bytes) -> str:
@@ -91,6 +99,8 @@ def _constant(name: str) -> NoReturn:
 
 
 def _check_depth(text: str, max_depth: int) -> None:
+    if text.count("[") + text.count("{") <= max_depth:
+        return
     depth = 0
     in_string = escaped = False
     for char in text:

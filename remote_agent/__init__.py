@@ -1,0 +1,1 @@
+"""The answering side: a dataset that is itself an agent."""

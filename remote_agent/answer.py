@@ -1,0 +1,278 @@
+"""The whole request path of a dataset agent. Read this file first.
+
+    verify -> bind -> admit -> spend -> find | run -> recheck -> record -> seal -> release
+
+``verify`` believes no token, ``bind`` ties the grant to the call that arrived, ``admit``
+decides again under this agent's own policy, ``spend`` uses the grant up, ``find`` looks
+inside one authorization partition of the cache, ``run`` executes a parameterised template,
+``recheck`` reads revocations once more, ``record`` commits evidence before anything leaves,
+``seal`` signs the provenance and ``release`` hands rows out.
+
+Nothing here knows A2A, ADK or HTTP. From ``admit`` on every step asks for an ``Authority``,
+which only a verified grant together with a GRANTED decision can make.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from cache.result_cache import Hit
+from contract.authority import Authority
+from contract.grant import VerifiedGrant
+from contract.result import CacheOutcome, Execution, Intent, ResultDocument
+from contract.verdict import Decision, NotGranted, Reason
+from control_plane.admission import AdmissionRequest, decide
+from control_plane.descriptor import Effect
+from evidence.dsse import sign_envelope
+from evidence.ledger import Receipt
+from evidence.statement import provenance_statement
+from grants.verify import verify as verify_chain
+from queries.bind import bind as bind_arguments
+from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Trail
+from remote_agent.service import Service, World
+
+log = logging.getLogger(__name__)
+
+Perform = Callable[[RunIds], Awaitable[tuple[ResultDocument, Execution]]]
+Execute = Callable[[Authority, BoundCall, Perform], Awaitable[Found]]
+"""Runs an admitted call through an agent runtime, which calls ``Perform`` exactly once."""
+
+
+async def answer(request: Request, service: Service, execute: Execute) -> Answer:
+    """Answer one governed call. Outcomes are values; only cancellation leaves as an exception."""
+    world, now = service.world, service.clock()
+    trail = Trail(request=request)
+
+    async def path() -> Answer:
+        trail.grant = grant = verify(request, service, now)
+        trail.call = call = bind(request, grant, world, service)
+        trail.decision, authority = await admit(grant, call, world, service, now)
+        await spend(authority, service, now)
+        found = await find(authority, call, service, now) or await run(authority, call, service, execute)
+        trail.found = found
+        await recheck(authority, service)
+        receipt = await record(trail, service)
+        envelope = seal(authority, call, found, receipt, request, service)
+        return release(authority, call, found, receipt, envelope)
+
+    return await accountable(path, trail, service)
+
+
+def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
+    """The grant in the header, for this receiver, this client and this operation."""
+    grant = verify_chain(
+        request.grant_header(),
+        trust=service.trust,
+        audience=service.agent_id,
+        client=request.client,
+        operation=request.operation,
+        now=now,
+    )
+    if request.on_behalf_of is not None and request.on_behalf_of != (grant.issuer, grant.tenant, grant.subject):
+        raise NotGranted(Reason.GRANT_CLIENT_MISMATCH, "the client speaks for another person than the grant")
+    return grant
+
+
+def bind(request: Request, grant: VerifiedGrant, world: World, service: Service) -> BoundCall:
+    """The call that arrived, inside the grant's scope, with validated canonical arguments.
+
+    A dataset or capability unknown here is left for admission to name.
+    """
+    call, scope = request.parsed_call(), grant.scope
+    if scope is None:
+        raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
+    if service.agent_id not in scope.locations:
+        raise NotGranted(Reason.GRANT_AUDIENCE_MISMATCH, "the grant does not name this agent as a location")
+    if call.dataset != scope.dataset or call.capability not in scope.actions:
+        raise NotGranted(Reason.GRANT_WIDENED, "the call would widen the grant")
+    served = world.datasets.get(call.dataset)
+    capability = served.capabilities.get(call.capability) if served else None
+    bound = bind_arguments(capability.template, call.arguments) if capability else None
+    return BoundCall(call=call, served=served, capability=capability, bound=bound)
+
+
+async def admit(
+    grant: VerifiedGrant, call: BoundCall, world: World, service: Service, now: float
+) -> tuple[Decision, Authority]:
+    """This agent's own decision, and the authority it makes together with the grant."""
+    accepted, claimed = service.trust.policy_versions, grant.tctx.get("policy_version")
+    if accepted is not None and claimed not in accepted:
+        raise NotGranted(Reason.UNKNOWN_POLICY_VERSION, "the sender decided under a policy version unknown here")
+    principal = world.directory.find(grant.issuer, grant.subject)
+    if principal is None or principal.tenant != grant.tenant:
+        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
+    scope = grant.scope
+    decision = await decide(
+        AdmissionRequest(
+            principal=principal,
+            dataset=call.call.dataset,
+            capability=call.call.capability,
+            descriptor=world.lookup(call.call.dataset),
+            revision=scope.revision if scope else None,
+            dataset_version=scope.dataset_version if scope else None,
+            now=now,
+        ),
+        world.evaluator,
+    )
+    if call.served is None or call.capability is None:
+        raise NotGranted(decision.reason, decision.rationale, policy_id=decision.policy_id)
+    authority = Authority.of(
+        grant,
+        decision,
+        principal,
+        capability=call.call.capability,
+        schema_version=call.served.descriptor.schema_version,
+        sensitivity=call.capability.descriptor.sensitivity,
+    )
+    return decision, authority
+
+
+async def spend(authority: Authority, service: Service, now: float) -> None:
+    """Use the leaf up and read revocations: one round trip, last, so no failed attempt burns a grant."""
+    await service.state.spend(authority.grant, policy=policy_of(authority), now=now)
+
+
+async def find(authority: Authority, call: BoundCall, service: Service, now: float) -> Found | None:
+    """A stored result of the same meaning inside the same authorization partition, or ``None``."""
+    if not reusable(call, service):
+        return None
+    found = await service.cache.find(
+        authority, intent_of(call), freshness_class=call.freshness_class, max_age_s=None, now=now
+    )
+    if not isinstance(found, Hit):
+        return None
+    return Found(found.document, found.execution, found.outcome, RunIds.fresh())
+
+
+async def run(authority: Authority, call: BoundCall, service: Service, execute: Execute) -> Found:
+    """Execute the template through the agent runtime and keep the result for its partition."""
+    served, capability, bound = call.parts()
+
+    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
+        return await served.engine.run(
+            authority,
+            capability.template,
+            bound,
+            max_rows=capability.descriptor.max_rows,
+            max_bytes=service.max_result_bytes,
+            as_of=served.as_of,
+        )
+
+    found = await execute(authority, call, perform)
+    if not reusable(call, service):
+        return replace(found, cache=CacheOutcome("OFF"))
+    intent = intent_of(call)
+    await service.cache.keep(
+        authority,
+        intent,
+        found.document,
+        found.execution,
+        freshness_class=call.freshness_class,
+        reuse_s=served.descriptor.freshness.reuse_s,
+        now=service.clock(),
+    )
+    place = service.cache.locate(authority, intent, freshness_class=call.freshness_class)
+    return replace(found, cache=CacheOutcome("WITHHELD") if call.restricted else CacheOutcome("MISS", place.key))
+
+
+async def recheck(authority: Authority, service: Service) -> None:
+    """Revocations and root expiry once more: the engine, or a wait, took time."""
+    await service.state.recheck(authority.grant, policy=policy_of(authority), now=service.clock())
+
+
+async def record(trail: Trail, service: Service) -> Receipt:
+    """The terminal row, durable before anything leaves. Raises ``EVIDENCE_UNAVAILABLE``."""
+    return await service.ledger.append_async(trail.row(service.agent_id, service.clock()))
+
+
+def seal(
+    authority: Authority, call: BoundCall, found: Found, receipt: Receipt, request: Request, service: Service
+) -> dict[str, object]:
+    """A signed in-toto statement about the bytes that will be sent."""
+    _, capability, _ = call.parts()
+    statement = provenance_statement(
+        authority,
+        call_hash=call.call.call_hash,
+        template_digest=capability.template.digest,
+        document=found.document,
+        execution=found.execution,
+        cache=found.cache,
+        receipt=receipt,
+        agent_id=service.agent_id,
+        trace_id=request.trace_id,
+        session_id=found.run.session_id,
+        invocation_id=found.run.invocation_id,
+    )
+    return sign_envelope(statement, service.signer)
+
+
+def release(
+    authority: Authority, call: BoundCall, found: Found, receipt: Receipt, envelope: dict[str, object]
+) -> Answer:
+    """Rows, with the decision and the proof of where they come from."""
+    return Answer(
+        decision=authority.decision,
+        grant=authority.grant,
+        call=call.call,
+        document=found.document,
+        execution=found.execution,
+        cache=found.cache,
+        receipt=receipt,
+        envelope=envelope,
+    )
+
+
+async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
+    """Run a path to an outcome; whatever happens on it ends in exactly one terminal row."""
+    try:
+        return await path()
+    except NotGranted as stop:
+        return await refuse(stop, trail, service)
+    except asyncio.CancelledError:
+        await refuse(NotGranted(Reason.CANCELLED, "the caller went away or cancelled the task"), trail, service)
+        raise
+    except Exception as fault:
+        # The text of an unforeseen fault may quote a row or an argument: only its type is logged.
+        log.error("the request path failed with %s", type(fault).__name__)
+        return await refuse(NotGranted(Reason.EXECUTION_FAILED, "the dataset agent failed"), trail, service)
+
+
+async def refuse(stop: NotGranted, trail: Trail, service: Service) -> Answer:
+    """The outcome without rows, recorded like any other; without a receipt where even that failed."""
+    trail.decision = stop.decision(service.world.policy_version)
+    trail.found = None
+    try:
+        receipt = await record(trail, service)
+    except NotGranted as unrecorded:
+        return Answer(decision=unrecorded.decision(service.world.policy_version), grant=trail.grant)
+    return Answer(decision=trail.decision, grant=trail.grant, receipt=receipt)
+
+
+def reusable(call: BoundCall, service: Service) -> bool:
+    """Whether this call's result may be stored and reused: read-only, deterministic, not opted out."""
+    _, capability, _ = call.parts()
+    return (
+        service.cache_enabled
+        and capability.descriptor.cacheable
+        and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)
+        and capability.template.deterministic
+    )
+
+
+def policy_of(authority: Authority) -> str:
+    """The policy a revocation may name: ``id@version``."""
+    return f"{authority.decision.policy_id}@{authority.decision.policy_version}"
+
+
+def intent_of(call: BoundCall) -> Intent:
+    """The meaning of a call, equal for every wording that resolves to it."""
+    _, capability, bound = call.parts()
+    return Intent(
+        dataset=call.call.dataset,
+        capability=call.call.capability,
+        template_digest=capability.template.digest,
+        arguments=bound.canonical,
+    )

@@ -1,0 +1,161 @@
+"""The FastAPI composition of a dataset agent.
+
+JSON-RPC at ``/``, HTTP+JSON beside it, the signed card, JWKS, health and readiness. Every
+route but those last four is behind ``authentication.Gate``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
+from a2a.server.routes.fastapi_routes import add_a2a_routes_to_fastapi
+from a2a.types.a2a_pb2 import AgentCard
+from a2a.utils.errors import InvalidRequestError
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.middleware import Middleware
+
+from contract.call import Operation
+from contract.canonical import canonical_json, sha256_hex
+from contract.verdict import NotGranted, Verdict
+from control_plane.admission import AdmissionRequest, decide
+from control_plane.descriptor import DatasetDescriptor
+from grants.client import authenticate_client
+from remote_agent.answer import answer, verify
+from remote_agent.authentication import Authenticate, Gate, bearer
+from remote_agent.caller import Caller
+from remote_agent.card import build_card, only
+from remote_agent.context import GovernedContextBuilder
+from remote_agent.executor import AdkExecutor
+from remote_agent.handler import GovernedRequestHandler
+from remote_agent.lifecycle import Lifecycle
+from remote_agent.negotiate import negotiate
+from remote_agent.outcome import Answer
+from remote_agent.outcome import Request as Governed
+from remote_agent.service import Service
+from remote_agent.tasks import TaskMemory
+
+DISCOVER = Operation("discover")
+
+
+def create_app(lifecycle: Lifecycle) -> FastAPI:
+    """The application of one dataset agent. ``lifecycle`` builds, reloads and closes its service."""
+    settings = lifecycle.settings
+    service = lifecycle.service
+    executor = AdkExecutor()
+    app = FastAPI(
+        title="Dataset agent",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=_lifespan(lifecycle),
+        middleware=[Middleware(Gate, authenticate=_authenticator(service), max_body=settings.max_body_bytes)],
+    )
+
+    async def respond(request: Governed) -> Answer:
+        if request.question is not None:
+            return await negotiate(request, service, executor.discuss)
+        return await answer(request, service, executor.execute)
+
+    async def extended_card(caller: Caller, grants: tuple[str, ...]) -> AgentCard:
+        descriptors = [served.descriptor for served in service.world.datasets.values()]
+        if grants:
+            try:
+                descriptors = await _askable(service, caller, grants)
+            except NotGranted as stop:
+                raise InvalidRequestError(message=f"{stop.reason}: {stop.message}") from None
+        return build_card(
+            descriptors, agent_id=service.agent_id, public_url=lifecycle.public_url, signer=service.signer
+        )
+
+    handler = GovernedRequestHandler(respond, extended_card, TaskMemory(settings.max_tasks))
+    contexts = GovernedContextBuilder()
+    add_a2a_routes_to_fastapi(
+        app,
+        jsonrpc_routes=create_jsonrpc_routes(handler, "/", context_builder=contexts),
+        rest_routes=create_rest_routes(handler, context_builder=contexts),
+    )
+    _add_public_routes(app, lifecycle)
+    return app
+
+
+def _lifespan(lifecycle: Lifecycle) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def run(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await lifecycle.close()
+
+    return run
+
+
+def _authenticator(service: Service) -> Authenticate:
+    def authenticate(header: str | None) -> Caller:
+        client = authenticate_client(
+            bearer(header), trust=service.trust, audience=service.agent_id, now=service.clock()
+        )
+        return Caller(client.agent, client.person)
+
+    return authenticate
+
+
+async def _askable(service: Service, caller: Caller, grants: tuple[str, ...]) -> list[DatasetDescriptor]:
+    """What the person of a ``discover`` leaf may ask, decided like any call. Raises ``NotGranted``."""
+    request = Governed(client=caller.agent, operation=DISCOVER, grants=grants, on_behalf_of=caller.person)
+    now, world = service.clock(), service.world
+    grant = verify(request, service, now)
+    await service.state.spend(grant, policy=None, now=now)
+    principal = world.directory.find(grant.issuer, grant.subject)
+    shown: list[DatasetDescriptor] = []
+    for name, served in world.datasets.items():
+        names = set()
+        for capability in served.descriptor.capabilities if principal else ():
+            decision = await decide(
+                AdmissionRequest(
+                    principal=principal,
+                    dataset=name,
+                    capability=capability.name,
+                    descriptor=served.descriptor,
+                    revision=None,
+                    dataset_version=None,
+                    now=now,
+                ),
+                world.evaluator,
+            )
+            if decision.verdict is Verdict.GRANTED:
+                names.add(capability.name)
+        if (view := only(served.descriptor, names)) is not None:
+            shown.append(view)
+    return shown
+
+
+def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
+    service = lifecycle.service
+
+    @app.get("/.well-known/agent-card.json")
+    async def agent_card(request: Request) -> Response:
+        card = lifecycle.public_card()
+        etag = f'"{sha256_hex(canonical_json(card))}"'
+        headers = {"ETag": etag, "Cache-Control": "public, max-age=60"}
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return JSONResponse(card, headers=headers)
+
+    @app.get("/.well-known/jwks.json")
+    async def jwks() -> Response:
+        return JSONResponse(
+            {"keys": [service.signer.public_key.jwk()]}, headers={"Cache-Control": "public, max-age=300"}
+        )
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        ready, report = await lifecycle.readiness()
+        return JSONResponse(report, status_code=200 if ready else 503)
+

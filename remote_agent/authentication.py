@@ -1,0 +1,145 @@
+"""ASGI middleware: bounded bodies, and a verified client agent on every route that is not public."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from contract.canonical import InvalidJson, check_depth
+from contract.errors import Category, Component, DatasetAgentError
+from remote_agent.caller import Caller
+
+PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/jwks.json", "/healthz", "/readyz"})
+
+Authenticate = Callable[[str | None], Caller]
+"""From the Authorization header to the caller; raises ``DatasetAgentError`` UNAUTHENTICATED."""
+
+
+class Gate:
+    """Refuses before any route: 413 for a body over ``max_body`` bytes, 401 without a verified client.
+
+    RFC 7523 (client assertions as bearer), RFC 9457 (problem details). What passes carries
+    its ``Caller`` in the scope; the Authorization header does not travel further.
+    """
+
+    def __init__(self, app: ASGIApp, authenticate: Authenticate, max_body: int) -> None:
+        self._app = app
+        self._authenticate = authenticate
+        self._max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        try:
+            if scope["path"] not in PUBLIC:
+                scope["dataset_agent.caller"] = self._identify(scope)
+                scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
+            body = await _bounded_body(scope, receive, self._max_body)
+        except DatasetAgentError as error:
+            await _problem(send, error)
+            return
+        await self._until_gone(scope, body, receive, send)
+
+    async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Run the application, and cancel it when the caller disconnects, so that no query outlives them."""
+        gone = asyncio.ensure_future(receive())
+        work = asyncio.ensure_future(self._app(scope, _replay(body, gone), send))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+        finally:
+            gone.cancel()
+            work.cancel()
+        if not work.cancelled() and (fault := work.exception()) is not None:
+            raise fault
+
+    def _identify(self, scope: Scope) -> Caller:
+        lines = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(lines) > 1:
+            raise _unauthenticated("send one Authorization header")
+        caller = self._authenticate(lines[0].decode("latin-1") if lines else None)
+        return Caller(caller.agent, caller.person, _trace_id(scope))
+
+
+def bearer(header: str | None) -> str:
+    """The token of an ``Authorization: Bearer`` header. Raises UNAUTHENTICATED."""
+    scheme, _, token = (header or "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise _unauthenticated("send Authorization: Bearer with a client assertion for this agent")
+    return token.strip()
+
+
+def _trace_id(scope: Scope) -> str:
+    """The trace id of a W3C ``traceparent``, or a new one."""
+    for name, value in scope["headers"]:
+        if name == b"traceparent":
+            fields = value.decode("latin-1").split("-")
+            if len(fields) == 4 and len(fields[1]) == 32 and all(char in "0123456789abcdef" for char in fields[1]):
+                return str(fields[1])
+    return secrets.token_hex(16)
+
+
+def _unauthenticated(message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.REMOTE_AGENT, Category.UNAUTHENTICATED, "remote_agent.client.missing", message)
+
+
+async def _bounded_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise DatasetAgentError(
+                Component.REMOTE_AGENT,
+                Category.INVALID_INPUT,
+                "remote_agent.body.too_large",
+                f"the request body is over {limit} bytes",
+            )
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            break
+    body = b"".join(chunks)
+    try:
+        check_depth(body)
+    except InvalidJson as error:
+        raise DatasetAgentError(
+            Component.REMOTE_AGENT, Category.INVALID_INPUT, "remote_agent.body.too_deep", str(error)
+        ) from error
+    return body
+
+
+def _replay(body: bytes, gone: asyncio.Future[Message]) -> Receive:
+    sent = False
+
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
+            return await asyncio.shield(gone)
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+async def _problem(send: Send, error: DatasetAgentError) -> None:
+    status = 413 if error.code.endswith("too_large") else error.http_status_code()
+    headers = [(b"content-type", b"application/problem+json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="dataset-agent"'))
+    body = json.dumps(error.to_problem_json() | {"status": status}).encode()
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,167 @@
+"""A2A messages in, A2A tasks out: translation and nothing else.
+
+A governed message has exactly one part: raw ``application/json`` bytes (a call, hashed as
+sent) or text (a negotiation). Rows leave only inside the artifact of the response that was
+asked for; ``without_rows`` is what may be remembered.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a.types.a2a_pb2 import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from google.protobuf.json_format import ParseDict
+from google.protobuf.struct_pb2 import Struct
+
+from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Operation
+from contract.canonical import sha256_hex
+from contract.extension import (
+    CACHE_KEY,
+    DECISION_KEY,
+    ERROR_KEY,
+    EXTENSION_URI,
+    PROVENANCE_KEY,
+    PROVENANCE_MEDIA_TYPE,
+    RECEIPT_KEY,
+)
+from contract.ids import new_id
+from contract.verdict import Verdict
+from remote_agent.caller import Caller
+from remote_agent.outcome import Answer, Request
+from remote_agent.refusals import OUTWARD
+
+
+def to_request(params: SendMessageRequest, caller: Caller, grants: tuple[str, ...], method: str) -> Request:
+    """The framework-free request of a SendMessage or SendStreamingMessage."""
+    call, question = _content(params.message)
+    operation = Operation(method, negotiate=True) if call is None else Operation(method, call_hash=sha256_hex(call))
+    return Request(
+        client=caller.agent,
+        on_behalf_of=caller.person,
+        operation=operation,
+        grants=grants,
+        call=call,
+        question=question,
+        trace_id=caller.trace_id,
+    )
+
+
+def _content(message: Message) -> tuple[bytes | None, str | None]:
+    if len(message.parts) == 1:
+        part = message.parts[0]
+        if part.HasField("raw") and part.media_type in ("", CALL_MEDIA_TYPE):
+            return part.raw, None
+        if part.HasField("text"):
+            return None, part.text
+    # Anything else is bound as an empty call, which no sender's grant can match by accident.
+    return b"", None
+
+
+def to_task(answer: Answer, task_id: str, context_id: str) -> Task:
+    """The complete task of an answer, rows included."""
+    task = Task(
+        id=task_id,
+        context_id=context_id,
+        status=TaskStatus(state=_state(answer), timestamp=datetime.now(UTC)),
+        metadata=_struct(_metadata(answer)),
+    )
+    if answer.decision.verdict is not Verdict.GRANTED or answer.proposal is not None:
+        task.status.message.CopyFrom(_say(answer, task))
+    if answer.document is not None:
+        task.artifacts.append(_result(answer))
+    if answer.envelope is not None:
+        task.artifacts.append(_provenance(answer))
+    return task
+
+
+def without_rows(task: Task) -> Task:
+    """A copy that may be stored: status, decision and envelope, never the result."""
+    kept = Task()
+    kept.CopyFrom(task)
+    del kept.artifacts[:]
+    kept.artifacts.extend(artifact for artifact in task.artifacts if artifact.name == "provenance")
+    return kept
+
+
+def _state(answer: Answer) -> TaskState:
+    if answer.decision.verdict is not Verdict.GRANTED:
+        return TaskState.Value(OUTWARD[answer.decision.reason].state)
+    if answer.proposal is not None:
+        return TaskState.TASK_STATE_INPUT_REQUIRED
+    return TaskState.TASK_STATE_COMPLETED
+
+
+def _metadata(answer: Answer) -> dict[str, Any]:
+    metadata: dict[str, Any] = {DECISION_KEY: answer.decision.public()}
+    if answer.decision.verdict is not Verdict.GRANTED:
+        outward = OUTWARD[answer.decision.reason]
+        metadata[ERROR_KEY] = {"retryable": outward.retryable, "hint": outward.hint}
+    if answer.cache is not None and answer.document is not None and answer.execution is not None:
+        metadata[CACHE_KEY] = {
+            "outcome": answer.cache.outcome,
+            "key": answer.cache.key,
+            "as_of": answer.document.as_of,
+            "execution_id": answer.execution.execution_id,
+        }
+    if answer.receipt is not None:
+        metadata[RECEIPT_KEY] = answer.receipt.to_json()
+    return metadata
+
+
+def _say(answer: Answer, task: Task) -> Message:
+    """One text part for people; the proposal of a negotiation as raw JSON beside it."""
+    decision = answer.decision
+    if answer.proposal is not None:
+        body = json.dumps(answer.proposal, ensure_ascii=False).encode()
+        parts = [Part(text="Send this call with a grant for it."), Part(raw=body, media_type=CALL_MEDIA_TYPE)]
+    else:
+        hint = OUTWARD[decision.reason].hint
+        parts = [Part(text=f"{decision.verdict}: {decision.reason}. {decision.rationale}. Next: {hint}.")]
+    return Message(
+        message_id=new_id("msg"),
+        task_id=task.id,
+        context_id=task.context_id,
+        role=Role.ROLE_AGENT,
+        parts=parts,
+        metadata=_struct({DECISION_KEY: decision.public()}),
+        extensions=[EXTENSION_URI],
+    )
+
+
+def _result(answer: Answer) -> Artifact:
+    if answer.document is None:
+        raise ValueError("an answer without a document has no result artifact")
+    return Artifact(
+        artifact_id=new_id("art"),
+        name="result",
+        description="The rows, exactly as the provenance digests them.",
+        parts=[Part(raw=answer.document.body, media_type=RESULT_MEDIA_TYPE)],
+        extensions=[EXTENSION_URI],
+    )
+
+
+def _provenance(answer: Answer) -> Artifact:
+    body = json.dumps(answer.envelope).encode()
+    return Artifact(
+        artifact_id=new_id("art"),
+        name="provenance",
+        description="A signed in-toto statement about the result (DSSE).",
+        parts=[Part(raw=body, media_type=PROVENANCE_MEDIA_TYPE)],
+        metadata=_struct({PROVENANCE_KEY: {"media_type": PROVENANCE_MEDIA_TYPE}}),
+        extensions=[EXTENSION_URI],
+    )
+
+
+def _struct(value: dict[str, Any]) -> Struct:
+    return ParseDict(value, Struct())

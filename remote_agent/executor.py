@@ -1,0 +1,130 @@
+"""The agent runtime behind a miss and a negotiation: an ADK Workflow, built after admission.
+
+For an admitted call the workflow has one node, the governed tool of that capability, and
+nothing else. The tool hands rows to the waiting request path, not to ADK: sessions, events
+and models see an execution id and a row count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.adk.apps import App
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.adk.workflow import START, Workflow
+from google.genai import types
+
+from contract.authority import Authority
+from contract.ids import InvocationId, SessionId
+from contract.result import CacheOutcome
+from contract.verdict import NotGranted, Reason
+from remote_agent.answer import Perform
+from remote_agent.outcome import BoundCall, Found, RunIds
+from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
+from remote_agent.telemetry import refuse_content_capture
+
+APP_NAME = "remote_agent"
+_START = types.Content(role="user", parts=[types.Part(text="{}")])
+
+
+class GovernedTool(BaseTool):
+    """One admitted capability as an ADK tool. It takes no argument: the call was bound before.
+
+    The declaration shows name and description only; dataset, policy and grant are not in it.
+    """
+
+    def __init__(self, name: str, description: str, perform: Perform) -> None:
+        super().__init__(name=name.replace("-", "_"), description=description)
+        self._perform = perform
+        self.outcome: Found | None = None
+        self.stopped: NotGranted | None = None
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(
+            name=self.name,
+            description=self.description,
+            parameters_json_schema={"type": "object", "properties": {}, "additionalProperties": False},
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
+        run = RunIds(
+            session_id=SessionId(tool_context.session.id),
+            invocation_id=InvocationId(tool_context.invocation_id),
+            function_call_id=tool_context.function_call_id,
+        )
+        try:
+            document, execution = await self._perform(run)
+        except NotGranted as stop:
+            self.stopped = stop
+            return {"error": {"kind": "ToolError", "message": stop.reason.value}}
+        self.outcome = Found(document, execution, CacheOutcome("MISS"), run)
+        return {"status": "executed", "execution_id": execution.execution_id, "row_count": document.row_count}
+
+
+@dataclass(slots=True)
+class AdkExecutor:
+    """Runs admitted calls through ADK. ``extra_plugins`` come after the policy plugin."""
+
+    extra_plugins: list[BasePlugin] = field(default_factory=list)
+    sessions: InMemorySessionService = field(default_factory=InMemorySessionService)
+
+    def __post_init__(self) -> None:
+        refuse_content_capture()
+
+    def runner(self, node: Workflow) -> Runner:
+        """A Runner under the policy plugin; there is no other way to get one here."""
+        plugins: list[BasePlugin] = [DatasetPolicyPlugin(), *self.extra_plugins]
+        require_policy(plugins)
+        return Runner(app=App(name=APP_NAME, root_agent=node, plugins=plugins), session_service=self.sessions)
+
+    async def execute(self, authority: Authority, call: BoundCall, perform: Perform) -> Found:
+        """Run one admitted call once. Raises ``NotGranted`` where it was blocked or stopped."""
+        _, capability, _ = call.parts()
+        descriptor = capability.descriptor
+        tool = GovernedTool(descriptor.tool_name or descriptor.name, descriptor.description, perform)
+        session_id = SessionId.generate()
+        user_id = f"{authority.principal.issuer}#{authority.principal.subject}"
+        runner = self.runner(Workflow(name="authorized_dataset_executor", edges=[(START, tool)]))
+        await self.sessions.create_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
+        token = ADMITTED.set(Admitted(authority=authority, tool=tool, session_id=session_id))
+        try:
+            async for _ in runner.run_async(user_id=user_id, session_id=session_id, new_message=_START):
+                pass
+        finally:
+            ADMITTED.reset(token)
+            await self.sessions.delete_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
+        if tool.stopped is not None:
+            raise tool.stopped
+        if tool.outcome is None:
+            raise NotGranted(Reason.NO_ACTIVE_GRANT, "the policy plugin blocked the tool")
+        return tool.outcome
+
+    async def discuss(self, propose: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Run the proposing step of a negotiation as an agent of its own, without any tool."""
+        proposed: list[dict[str, Any]] = []
+        stopped: list[NotGranted] = []
+
+        def propose_call() -> dict[str, str]:
+            try:
+                proposed.append(propose())
+            except NotGranted as stop:
+                stopped.append(stop)
+            return {"status": "proposed" if proposed else "not understood"}
+
+        session_id = SessionId.generate()
+        runner = self.runner(Workflow(name="dataset_negotiator", edges=[(START, propose_call)]))
+        await self.sessions.create_session(app_name=APP_NAME, user_id=APP_NAME, session_id=session_id)
+        try:
+            async for _ in runner.run_async(user_id=APP_NAME, session_id=session_id, new_message=_START):
+                pass
+        finally:
+            await self.sessions.delete_session(app_name=APP_NAME, user_id=APP_NAME, session_id=session_id)
+        if stopped:
+            raise stopped[0]
+        return proposed[0]

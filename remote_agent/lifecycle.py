@@ -1,0 +1,134 @@
+"""Opening, reloading and closing the service of one dataset agent."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from cache.keys import load_secret
+from cache.opening import open_cache
+from contract.errors import DatasetAgentError
+from contract.settings import Settings
+from contract.verdict import NotGranted
+from evidence.ledger import Ledger
+from grants.keys import FileSigner
+from grants.state import open_state
+from grants.trust import load_trust
+from remote_agent.card import public_card_json
+from remote_agent.service import Service, World
+from remote_agent.world import close_world, load_world
+
+log = logging.getLogger(__name__)
+_GRACE_S = 60.0
+
+
+@dataclass(slots=True)
+class Lifecycle:
+    """One running dataset agent. ``fault`` is why the newest reload was not taken over, if it was not."""
+
+    settings: Settings
+    service: Service
+    public_url: str
+    mask_key: bytes = field(repr=False)
+    fault: str | None = None
+    _card: tuple[int, dict[str, Any]] | None = None
+    _retiring: set[asyncio.Task[None]] = field(default_factory=set)
+    _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    async def open(cls, settings: Settings, *, public_url: str) -> Lifecycle:
+        """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do."""
+        signer = FileSigner.load(settings.remote_dir / "agent.jwk")
+        mask_key = hmac.digest(load_secret(settings), b"dataset-agent/mask/1", hashlib.sha256)
+        trust = load_trust(settings.trust_path)
+        state = await open_state(settings)
+        try:
+            world = await load_world(settings, generation=1, mask_key=mask_key)
+            service = Service(
+                agent_id=settings.agent_id,
+                world=world,
+                trust=trust,
+                signer=signer,
+                state=state,
+                cache=open_cache(settings),
+                ledger=Ledger.open(settings.home / "remote" / "ledger.sqlite", signer),
+                max_result_bytes=settings.max_result_bytes,
+                cache_enabled=settings.cache_enabled,
+            )
+        except BaseException:
+            await state.close()
+            raise
+        return cls(settings, service, public_url.rstrip("/"), mask_key)
+
+    async def reload(self) -> bool:
+        """Take over descriptors, principals, policies and trust from disk; requests in flight keep the old.
+
+        Returns whether they were taken over. A broken dataset does not stop a reload; broken
+        principals, policies or trust do, and the old ones stay in force.
+        """
+        async with self._reloading:
+            old = self.service.world
+            try:
+                trust = load_trust(self.settings.trust_path)
+                world = await load_world(self.settings, generation=old.generation + 1, mask_key=self.mask_key)
+            except DatasetAgentError as error:
+                self.fault = error.message
+                log.error("reload refused, the old version stays in force: %s", error.message)
+                return False
+            self.fault = None
+            self.service.trust, self.service.world = trust, world
+            self._retire(old)
+            return True
+
+    async def readiness(self) -> tuple[bool, dict[str, Any]]:
+        """Whether requests can be answered, and a report without a secret."""
+        world = self.service.world
+        report: dict[str, Any] = {
+            "generation": world.generation,
+            "policy_version": world.policy_version,
+            "datasets": sorted(world.datasets),
+            "invalid": dict(world.invalid),
+            "reload_fault": self.fault,
+        }
+        try:
+            await self.service.state.health()
+        except NotGranted as error:
+            return False, report | {"status": "unready", "state": error.message}
+        return True, report | {"status": "ready", "state": "ok"}
+
+    def public_card(self) -> dict[str, Any]:
+        """The signed public card of the present generation."""
+        world = self.service.world
+        if self._card is None or self._card[0] != world.generation:
+            card = public_card_json(
+                (served.descriptor for served in world.datasets.values()),
+                agent_id=self.service.agent_id,
+                public_url=self.public_url,
+                signer=self.service.signer,
+            )
+            self._card = (world.generation, card)
+        return self._card[1]
+
+    async def close(self) -> None:
+        """Close stores and engines; safe to call once after the last request."""
+        for retiring in list(self._retiring):
+            retiring.cancel()
+        await close_world(self.service.world)
+        await self.service.cache.close()
+        await self.service.state.close()
+        self.service.ledger.close()
+
+    def _retire(self, old: World) -> None:
+        async def later() -> None:
+            try:
+                await asyncio.sleep(_GRACE_S)
+            finally:
+                await close_world(old)
+
+        task = asyncio.create_task(later())
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)

@@ -1,0 +1,105 @@
+"""Negotiation: words, or a call that misses arguments, become a proposed call. Never rows.
+
+    verify -> admit each capability in scope -> spend -> propose -> record
+
+The reply is INPUT_REQUIRED with a call to send, or with the names, types and allowed values
+that are missing. Rows then need a fresh leaf bound to that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from contract.grant import VerifiedGrant
+from contract.verdict import Decision, NotGranted, Reason, Verdict
+from control_plane.admission import AdmissionRequest, decide
+from control_plane.descriptor import DatasetDescriptor
+from control_plane.interpret import Proposal, interpret
+from remote_agent.answer import accountable, record, verify
+from remote_agent.card import only
+from remote_agent.outcome import Answer, Request, Trail
+from remote_agent.service import Service, World
+
+Discuss = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
+"""Runs the proposing step through an agent runtime and returns what it proposed."""
+
+
+async def negotiate(request: Request, service: Service, discuss: Discuss) -> Answer:
+    """Answer one negotiation. Outcomes are values."""
+    world, now = service.world, service.clock()
+    trail = Trail(request=request)
+
+    async def path() -> Answer:
+        trail.grant = grant = verify(request, service, now)
+        trail.decision, descriptor = await _admissible(grant, world, now)
+        await service.state.spend(grant, policy=None, now=now)
+        question = request.question or ""
+        proposal = await discuss(lambda: _propose(question, descriptor, now))
+        receipt = await record(trail, service)
+        return Answer(decision=trail.decision, grant=grant, receipt=receipt, proposal=proposal)
+
+    return await accountable(path, trail, service)
+
+
+async def _admissible(grant: VerifiedGrant, world: World, now: float) -> tuple[Decision, DatasetDescriptor]:
+    """The granted dataset with just the capabilities this agent itself would run for the principal."""
+    scope = grant.scope
+    if scope is None:
+        raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
+    principal = world.directory.find(grant.issuer, grant.subject)
+    if principal is None or principal.tenant != grant.tenant:
+        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
+    decisions = {
+        action: await decide(
+            AdmissionRequest(
+                principal=principal,
+                dataset=scope.dataset,
+                capability=action,
+                descriptor=world.lookup(scope.dataset),
+                revision=scope.revision,
+                dataset_version=scope.dataset_version,
+                now=now,
+            ),
+            world.evaluator,
+        )
+        for action in sorted(scope.actions)
+    }
+    granted = {action for action, decision in decisions.items() if decision.verdict is Verdict.GRANTED}
+    served = world.datasets.get(scope.dataset)
+    shown = only(served.descriptor, granted) if served else None
+    if shown is None:
+        first = next((decision for action, decision in decisions.items() if action not in granted), None)
+        if first is None:
+            raise NotGranted(Reason.GRANT_WIDENED, "the grant names no capability")
+        raise NotGranted(first.reason, first.rationale, policy_id=first.policy_id)
+    return decisions[sorted(granted)[0]], shown
+
+
+def _propose(question: str, descriptor: DatasetDescriptor, now: float) -> dict[str, Any]:
+    """The proposed call and what it misses, or what could be asked instead."""
+    proposal = interpret(question, [descriptor], now=now)
+    if proposal is None:
+        return {
+            "dataset": descriptor.dataset,
+            "capabilities": [
+                {"capability": c.name, "description": c.description, "parameters": [p.name for p in c.parameters]}
+                for c in descriptor.capabilities
+            ],
+        }
+    return proposal_json(proposal)
+
+
+def proposal_json(proposal: Proposal) -> dict[str, Any]:
+    """The JSON form of a proposal: the call as it may be sent, and what is missing."""
+    return {
+        "call": {
+            "dataset": proposal.dataset,
+            "capability": proposal.capability,
+            "arguments": dict(proposal.arguments),
+        },
+        "missing": [
+            {"name": m.name, "type": m.type, "values": list(m.values), "description": m.description}
+            for m in proposal.missing
+        ],
+    }

@@ -1,0 +1,200 @@
+"""The values that travel along the request path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from contract.call import Call, Operation
+from contract.grant import VerifiedGrant
+from contract.ids import InvocationId, SessionId, new_id
+from contract.result import CacheOutcome, Execution, ResultDocument
+from contract.scope import Sensitivity
+from contract.verdict import Decision, NotGranted, Reason
+from evidence.ledger import Receipt
+from evidence.row import LedgerRow, Side
+from queries.bind import Bound
+from remote_agent.service import ServedCapability, ServedDataset
+
+_MALFORMED = "send exactly one part: raw application/json with the call, or text to negotiate one"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One authenticated request, translated from the wire.
+
+    ``client`` is the authenticated agent; ``on_behalf_of`` the person its assertion names
+    as (issuer, tenant, subject). ``grants`` are the ``Execution-Grant`` field lines as they
+    arrived; they are never part of a representation.
+    """
+
+    client: str
+    operation: Operation
+    grants: tuple[str, ...] = field(repr=False)
+    call: bytes | None = field(default=None, repr=False)
+    question: str | None = field(default=None, repr=False)
+    on_behalf_of: tuple[str, str, str] | None = None
+    trace_id: str = ""
+    request_id: str = field(default_factory=lambda: new_id("req"))
+
+    def grant_header(self) -> str | None:
+        """The one header value, ``None`` without one; raises where there are several."""
+        if len(self.grants) > 1:
+            raise NotGranted(Reason.GRANT_MALFORMED, "the grant must be one header field line")
+        return self.grants[0] if self.grants else None
+
+    def parsed_call(self) -> Call:
+        if self.call is None:
+            raise NotGranted(Reason.CALL_MALFORMED, _MALFORMED)
+        return Call.parse(self.call)
+
+
+@dataclass(frozen=True, slots=True)
+class RunIds:
+    """ADK's binding of one execution: session (thread), invocation (run) and function call."""
+
+    session_id: SessionId
+    invocation_id: InvocationId
+    function_call_id: str | None = None
+
+    @classmethod
+    def fresh(cls) -> RunIds:
+        return cls(SessionId.generate(), InvocationId.generate())
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A call inside its grant's scope. The last three are ``None`` where this agent serves no such thing."""
+
+    call: Call
+    served: ServedDataset | None
+    capability: ServedCapability | None
+    bound: Bound | None
+
+    def parts(self) -> tuple[ServedDataset, ServedCapability, Bound]:
+        """The three together; an admitted call always has them."""
+        if self.served is None or self.capability is None or self.bound is None:
+            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such capability")
+        return self.served, self.capability, self.bound
+
+    @property
+    def restricted(self) -> bool:
+        return self.parts()[1].descriptor.sensitivity is Sensitivity.RESTRICTED
+
+    @property
+    def freshness_class(self) -> str:
+        """Results of one class may replace one another; it is the publisher's reuse time."""
+        return f"{self.parts()[0].descriptor.freshness.reuse_s}s"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A result, where it came from, and the run that fetched it."""
+
+    document: ResultDocument
+    execution: Execution
+    cache: CacheOutcome
+    run: RunIds
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What leaves: always a decision; rows and envelope only with a GRANTED one.
+
+    ``receipt`` is ``None`` only where evidence could not be written; then there are no rows.
+    ``proposal`` is the reply to a negotiation.
+    """
+
+    decision: Decision
+    grant: VerifiedGrant | None = None
+    call: Call | None = None
+    document: ResultDocument | None = None
+    execution: Execution | None = None
+    cache: CacheOutcome | None = None
+    receipt: Receipt | None = None
+    envelope: Mapping[str, Any] | None = None
+    proposal: Mapping[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Trail:
+    """What is known so far about one request; it becomes the terminal evidence row."""
+
+    request: Request
+    grant: VerifiedGrant | None = None
+    call: BoundCall | None = None
+    decision: Decision | None = None
+    found: Found | None = None
+    principal_class: str | None = None
+
+    def row(self, agent_id: str, now: float) -> LedgerRow:
+        """The terminal row of this request as far as it came: ids, codes and digests only."""
+        if self.decision is None:
+            raise ValueError("a terminal row needs a decision")
+        return LedgerRow(
+            side=Side.REMOTE,
+            recorded_at=now,
+            agent_id=agent_id,
+            client=self.request.client,
+            request_id=self.request.request_id,
+            trace_id=self.request.trace_id or None,
+            **LedgerRow.decided(self.decision),
+            **self._asked(),
+            **self._resolved(),
+            **self._granted(),
+            **self._ran(),
+        )
+
+    def _asked(self) -> dict[str, Any]:
+        if self.call is None:
+            return {}
+        call = self.call.call
+        return {
+            "requested_dataset": call.dataset,
+            "requested_capability": call.capability,
+            "call_hash": call.call_hash,
+        }
+
+    def _resolved(self) -> dict[str, Any]:
+        if self.call is None or self.call.served is None:
+            return {}
+        descriptor, capability = self.call.served.descriptor, self.call.capability
+        return {
+            "dataset": descriptor.dataset,
+            "dataset_version": descriptor.version,
+            "revision": descriptor.revision,
+            "schema_version": descriptor.schema_version,
+            "capability": self.call.call.capability if capability else None,
+            "template_digest": capability.template.digest if capability else None,
+        }
+
+    def _granted(self) -> dict[str, Any]:
+        grant = self.grant
+        if grant is None:
+            return {}
+        return {
+            "issuer": grant.issuer,
+            "subject": grant.subject,
+            "tenant": grant.tenant,
+            "principal_class": self.principal_class,
+            "root_jti": grant.root_jti,
+            "leaf_jti": grant.leaf_jti,
+            "txn": grant.txn,
+            "leaf_digest": grant.leaf_digest,
+        }
+
+    def _ran(self) -> dict[str, Any]:
+        found = self.found
+        if found is None:
+            return {}
+        return {
+            "result_digest": found.document.digest,
+            "rows_returned": found.document.row_count,
+            "cache": found.cache.outcome,
+            "execution_id": found.execution.execution_id,
+            "tool_origin": found.execution.tool_origin,
+            "session_id": found.run.session_id,
+            "invocation_id": found.run.invocation_id,
+            "event_ids": (found.run.function_call_id,) if found.run.function_call_id else (),
+        }

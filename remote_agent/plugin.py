@@ -1,0 +1,77 @@
+"""Default deny for everything an agent runtime may call.
+
+The second wall: the engine asks for an ``Authority`` itself, so either wall holds alone.
+A raising plugin aborts the run, which fails closed.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+
+from contract.authority import Authority
+from contract.verdict import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What one run may do: this authority, by this very tool object, in this session."""
+
+    authority: Authority
+    tool: BaseTool
+    session_id: str
+
+
+ADMITTED: ContextVar[Admitted | None] = ContextVar("dataset_agent_admitted", default=None)
+"""Set by the executor around one run; empty everywhere else, so everything else is denied."""
+
+
+def blocked(reason: Reason, message: str) -> dict[str, Any]:
+    """The block a tool call gets instead of running; it is never tool evidence."""
+    return {
+        "status": "blocked",
+        "reason": reason.value,
+        "error": {"kind": "GuardrailBlocked", "message": message},
+    }
+
+
+class DatasetPolicyPlugin(BasePlugin):
+    """Lets exactly the admitted tool object run, once admitted, and blocks every other call.
+
+    Framework tools (transfer, confirmation, finish, artifact loaders) are blocked like any
+    unregistered tool. Identity is the registered object, not its name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="dataset_policy")
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        admitted = ADMITTED.get()
+        if admitted is None:
+            return blocked(Reason.NO_ACTIVE_GRANT, "no admitted call is active")
+        if tool is not admitted.tool:
+            return blocked(Reason.UNREGISTERED_CAPABILITY, "the tool is not the admitted capability")
+        if tool_context.session.id != admitted.session_id:
+            return blocked(Reason.NO_ACTIVE_GRANT, "the admitted call belongs to another session")
+        if tool_args:
+            return blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
+        return None
+
+    async def on_tool_error_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
+    ) -> dict[str, Any] | None:
+        """An error stays an error: answering here would turn a failure into a result."""
+        return None
+
+
+def require_policy(plugins: list[BasePlugin]) -> None:
+    """Raise where a Runner would be built without the policy plugin in first place."""
+    if not plugins or not isinstance(plugins[0], DatasetPolicyPlugin):
+        raise RuntimeError("a Runner needs DatasetPolicyPlugin as its first plugin")

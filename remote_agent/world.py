@@ -1,0 +1,114 @@
+"""Builds the ``World`` from its folder: a broken dataset is listed, the others are served."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import MappingProxyType
+
+from contract.errors import DatasetAgentError
+from contract.scope import Sensitivity
+from contract.settings import Settings
+from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
+from control_plane.policy import PolicySet, load_policies
+from control_plane.principals import load_directory
+from control_plane.registry import load_registry
+from queries.duckdb_engine import DuckDbEngine
+from queries.engine import Engine
+from queries.template import Template, TemplateError, load_template
+from remote_agent.service import ServedCapability, ServedDataset, World
+
+log = logging.getLogger(__name__)
+
+
+async def load_world(settings: Settings, *, generation: int, mask_key: bytes) -> World:
+    """Descriptors, templates, engines, principals and policies as they are on disk now.
+
+    Raises ``DatasetAgentError`` where principals or policies are broken: without them no
+    decision is possible. A broken dataset only lands in ``invalid``.
+    """
+    policies = load_policies(settings.datasets / "policies")
+    directory = load_directory(settings.datasets / "principals.yaml")
+    registry = load_registry(settings.datasets)
+    datasets: dict[str, ServedDataset] = {}
+    invalid = dict(registry.invalid)
+    for name, manifest in registry.datasets.items():
+        try:
+            datasets[name] = await _open(manifest, settings.datasets / name, settings, mask_key)
+        except (TemplateError, DatasetAgentError) as error:
+            invalid[name] = str(error)
+    for name, why in invalid.items():
+        log.warning("dataset %s is not served: %s", name, why)
+    return World(
+        datasets=MappingProxyType(datasets),
+        invalid=MappingProxyType(invalid),
+        directory=directory,
+        evaluator=evaluator_for(settings, policies),
+        policy_version=policies.version,
+        generation=generation,
+    )
+
+
+def evaluator_for(settings: Settings, policies: PolicySet) -> Evaluator:
+    """The policy server where one is configured, else the same policies in process."""
+    if settings.policy_url:
+        return HttpEvaluator(settings.policy_url, settings.policy_budget)
+    return InProcessEvaluator(policies, settings.policy_budget)
+
+
+async def _open(manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes) -> ServedDataset:
+    engine = DuckDbEngine.open(
+        manifest.dataset,
+        f"{manifest.version}-{manifest.revision}",
+        folder,
+        manifest.tables,
+        scratch=settings.home / "remote" / "engines",
+        memory_limit=settings.query_memory,
+        timeout=settings.query_timeout,
+        mask_key=mask_key,
+    )
+    try:
+        served = {c.name: _capability(c, manifest, folder) for c in manifest.capabilities if c.template}
+        for capability in served.values():
+            await engine.check(capability.template)
+    except BaseException:
+        await close_engine(engine)
+        raise
+    return ServedDataset(descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine)
+
+
+def _capability(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> ServedCapability:
+    return ServedCapability(descriptor=capability, template=_template(capability, manifest, folder))
+
+
+def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> Template:
+    path = (folder / str(capability.template)).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise TemplateError(str(capability.template), 1, "the template lies outside the dataset's folder")
+    try:
+        sql = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(str(capability.template), 1, f"the template cannot be read: {error}") from error
+    return load_template(
+        sql,
+        name=str(capability.template),
+        dataset=manifest.dataset,
+        tables=manifest.tables,
+        parameters=capability.parameters,
+        results=capability.results,
+        ceiling=Sensitivity(capability.sensitivity),
+    )
+
+
+async def close_world(world: World) -> None:
+    """Close every engine; queries still running are interrupted."""
+    for served in world.datasets.values():
+        await close_engine(served.engine)
+
+
+async def close_engine(engine: Engine) -> None:
+    """Close an engine whether its ``close`` is asynchronous or not."""
+    closing = engine.close()
+    if closing is not None:
+        await closing
