@@ -61,15 +61,16 @@ __all__ = [
 ]
 
 
-def _places(name: str) -> list[Path]:
-    """The folders that a module of this name was, or would be, loaded from."""
+def _foreign(name: str) -> str | None:
+    """Where a module of this name is, or would be, loaded from if not from ours."""
     module = sys.modules.get(name)
     spec = PathFinder.find_spec(name) if module is None else module.__spec__
     if spec is None:
-        return [Path(file).parent] if (file := getattr(module, "__file__", None)) else []
-    if spec.submodule_search_locations is not None:
-        return [Path(folder) for folder in spec.submodule_search_locations]
-    return [Path(spec.origin or name)]
+        return None if module is None else getattr(module, "__file__", None) or "a module made at run time"
+    folders = [str(folder) for folder in spec.submodule_search_locations or []]
+    if AGENTS_DIR / name in (Path(folder).resolve() for folder in folders):
+        return None
+    return folders[0] if folders else spec.origin or "a module without a file"
 
 
 def _open_agents_dir() -> None:
@@ -81,13 +82,13 @@ def _open_agents_dir() -> None:
         sys.path.append(str(AGENTS_DIR))
         importlib.invalidate_caches()
     for name in PACKAGES:
-        places = _places(name)
-        if places and AGENTS_DIR / name not in (place.resolve() for place in places):
+        place = _foreign(name)
+        if place is not None:
             raise ImportError(
-                f"dataset_agent needs the module name {name!r}, which belongs to {places[0]} here; "
+                f"dataset_agent needs the module name {name!r}, which belongs to {place} here; "
                 f"run it in an environment without that module, or rename it",
                 name=name,
-                path=str(places[0]),
+                path=place,
             )
 
 
