@@ -20,7 +20,8 @@ RUN /opt/build/bin/python -m hatchling build -t wheel -d /tmp/wheel \
 
 FROM ${PYTHON_IMAGE}
 # Volumes take the owner and mode of the folder they are mounted on, so the folders exist here, private.
-RUN useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin dataset-agent \
+RUN groupadd --gid 10001 dataset-agent \
+ && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin dataset-agent \
  && install -d -o dataset-agent -g dataset-agent -m 0700 \
       /keys/issuer /keys/root /keys/remote /var/lib/dataset-agent \
  && install -d -o dataset-agent -g dataset-agent -m 0755 /trust
