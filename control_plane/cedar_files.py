@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Iterator, Literal, Mapping
+from typing import Any, Final, Literal
 
 import cedarpy
 

@@ -6,9 +6,10 @@ Their text is JSON in the grant's constraint vocabulary. A value in ``@rows`` ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Mapping
+from typing import Any, Final
 
 from contract.canonical import InvalidJson, parse_json
 from contract.ids import is_slug

@@ -5,10 +5,11 @@ Identity is (issuer, subject) and nothing else; names are labels for people and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Mapping, Self
+from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 

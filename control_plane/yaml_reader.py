@@ -23,10 +23,10 @@ class _StrictLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise UnreadableFile(f"line {_line(self.peek_event())}: aliases (*name) are not accepted")
+            raise UnreadableFile(f"line {self.line + 1}: aliases (*name) are not accepted")
         self.depth += 1
         if self.depth > MAX_NESTING:
-            raise UnreadableFile(f"line {_line(self.peek_event())}: nested deeper than {MAX_NESTING}")
+            raise UnreadableFile(f"line {self.line + 1}: nested deeper than {MAX_NESTING}")
         node: yaml.Node | None = super().compose_node(parent, index)
         self.depth -= 1
         return node

@@ -1,0 +1,125 @@
+"""Admission: one decision, by rules in a fixed order, each with its own policy id.
+
+The order (the first rule that stops wins):
+
+==  ==========================  ===========  =================================
+ 1  the principal is known      –            UNKNOWN_PRINCIPAL
+ 2  the dataset is registered   AD-POL-001   MISSING_DESCRIPTOR
+ 3  its descriptor is valid     AD-POL-002   DESCRIPTOR_INVALID
+ 4  nothing prohibited          AD-POL-004   PROHIBITED_OPERATION
+ 5  a registered capability     AD-POL-003   UNREGISTERED_CAPABILITY
+ 6  a current revision          –            UNKNOWN_DATASET_REVISION
+ 7  an accepted policy version  –            UNKNOWN_POLICY_VERSION
+ 8  the same schema             AD-POL-007   SCHEMA_VERSION_MISMATCH
+ 9  entitled, by policy         AD-POL-005   INSUFFICIENT_PRIVILEGE
+10  within clearance            AD-POL-006   CLASSIFICATION_EXCEEDS_CLEARANCE
+11  an effect that is held      AD-POL-009   EFFECT_NOT_PERMITTED
+12  fresh enough                AD-POL-008   FRESHNESS_UNSATISFIABLE
+13  retained long enough        –            INSUFFICIENT_RETENTION
+14  no review outstanding       AD-POL-010   REVIEW_REQUIRED
+==  ==========================  ===========  =================================
+
+Rule 9 asks the policies: a matching forbid refuses under its own id, a permit grants under
+its own, no match is AD-POL-005. An evaluator that fails, is late, or misses an attribute
+of the principal is INDETERMINATE. An INDETERMINATE decision names no policy.
+
+``admit`` is pure: equal inputs, equal decision. No model, no IO and no clock is in reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contract.verdict import Decision, Reason
+from control_plane.admission_rules import AdmissionRequest, Answer, Case, EvaluatorFailure, Stop, case_of, walk
+from control_plane.evaluator import Evaluator, EvaluatorTimeout, EvaluatorUnavailable
+from control_plane.policy import PolicyAnswer, PolicyRequest
+
+__all__ = ["AdmissionRequest", "EvaluatorFailure", "RuleOutcome", "admit", "decide", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOutcome:
+    """One line of an explanation: the rule, and the rationale where it stopped."""
+
+    rule: str
+    policy_id: str | None
+    passed: bool
+    rationale: str
+
+
+def admit(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) -> Decision:
+    """The decision on a request, given what the policies answered."""
+    for _, stop in walk(request, answer):
+        if stop is not None:
+            return _stopped(request, stop, answer)
+    case = case_of(request)
+    if not isinstance(answer, PolicyAnswer):
+        raise TypeError("a request past every rule has an answer")
+    return Decision(
+        reason=Reason.PRINCIPAL_AUTHORIZED,
+        policy_id=answer.policy_id,
+        policy_version=answer.policy_version,
+        rationale=f"policy {answer.policy_id} permits {case.capability.name} on {case.descriptor.dataset}",
+        decision_id=request.decision_id,
+        obligations=answer.obligations,
+    )
+
+
+async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
+    """``admit`` with the evaluator's answer; rules 1 to 8 are settled without asking it.
+
+    Never raises for what an evaluator does: whatever it throws is unknown authority.
+    """
+    for _, stop in walk(request, None):
+        if stop is not None:
+            return _stopped(request, stop, None)
+    return admit(request, await _ask(evaluator, question_of(case_of(request))))
+
+
+def explain(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) -> tuple[RuleOutcome, ...]:
+    """Every rule in order, up to and with the one that decided."""
+    outcomes: list[RuleOutcome] = []
+    for rule, stop in walk(request, answer):
+        if stop is not None:
+            outcomes.append(RuleOutcome(rule.name, stop.policy_id, False, stop.rationale))
+            break
+        permitting = answer.policy_id if rule.asks_policies and isinstance(answer, PolicyAnswer) else None
+        outcomes.append(RuleOutcome(rule.name, permitting or rule.policy_id, True, ""))
+    return tuple(outcomes)
+
+
+def question_of(case: Case) -> PolicyRequest:
+    """What the policies are asked about a case."""
+    return PolicyRequest(
+        principal=case.principal,
+        dataset=case.descriptor.dataset,
+        capability=case.capability.name,
+        effect=case.capability.effect,
+        sensitivity=case.capability.sensitivity,
+        tenant=case.descriptor.tenant,
+        policy_id=case.capability.policy_id,
+    )
+
+
+async def _ask(evaluator: Evaluator, question: PolicyRequest) -> PolicyAnswer | EvaluatorFailure:
+    try:
+        return await evaluator.evaluate(question)
+    except EvaluatorTimeout:
+        return EvaluatorFailure(Reason.EVALUATOR_TIMEOUT)
+    except EvaluatorUnavailable:
+        return EvaluatorFailure(Reason.EVALUATOR_UNAVAILABLE)
+    except Exception:
+        # An evaluator with a bug ends in INDETERMINATE too, not in a fault that a caller might retry around.
+        return EvaluatorFailure(Reason.EVALUATOR_UNAVAILABLE)
+
+
+def _stopped(request: AdmissionRequest, stop: Stop, answer: Answer) -> Decision:
+    version = answer.policy_version if isinstance(answer, PolicyAnswer) else request.policy_version
+    return Decision(
+        reason=stop.reason,
+        policy_id=stop.policy_id,
+        policy_version=version,
+        rationale=stop.rationale,
+        decision_id=request.decision_id,
+    )

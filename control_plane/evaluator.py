@@ -1,0 +1,218 @@
+"""Two evaluators behind one Protocol: the policy set in process, or a policy server over HTTP.
+
+The server speaks OPA's data API, so a company's own OPA can stand in for ours. A server
+that is stopped, slow or unintelligible is unknown authority, never a refusal or a permit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import ValidationError
+
+from contract.canonical import InvalidJson, parse_json
+from contract.errors import Category, Component, DatasetAgentError
+from contract.principal import Principal
+from control_plane.policy import PolicyAnswer, PolicyRequest, PolicySet
+from control_plane.yaml_reader import first_error
+
+DECISION_PATH: Final = "/v1/data/dataset_agent/decision"
+MAX_ANSWER_BYTES: Final = 256 * 1024
+MAX_REMEMBERED: Final = 65_536
+UNKNOWN_VERSION: Final = "unknown"
+_STALE_CONNECTION: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+
+_Key = tuple[int, str, str, str, str, str, str | None]
+
+
+class EvaluatorUnavailable(Exception):
+    """No usable answer: not reached, or what came back is not an answer."""
+
+
+class EvaluatorTimeout(Exception):
+    """No answer within the budget."""
+
+
+class Evaluator(Protocol):
+    """Answers policy questions within a budget of seconds."""
+
+    async def evaluate(self, request: PolicyRequest) -> PolicyAnswer:
+        """Raises ``EvaluatorUnavailable`` or ``EvaluatorTimeout``, and nothing else on purpose."""
+        ...
+
+    def version(self) -> str:
+        """The policy version in force, ``unknown`` while none was ever stated."""
+        ...
+
+
+class InProcessEvaluator:
+    """The policy set in this process.
+
+    Answers are remembered: an answer is a pure function of what a policy can read, all of
+    which is in the key (a principal by identity of the object, held so that it stays
+    unique), and of the set, which never changes in one evaluator. Cedar holds the GIL, so
+    a late answer cannot be interrupted; it is thrown away.
+    """
+
+    def __init__(
+        self, policy_set: PolicySet, budget: float = 0.25, *, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._policy_set = policy_set
+        self._budget = budget
+        self._clock = clock
+        self._answers: dict[_Key, tuple[Principal, PolicyAnswer]] = {}
+
+    async def evaluate(self, request: PolicyRequest) -> PolicyAnswer:
+        key = (
+            id(request.principal),
+            request.dataset,
+            request.capability,
+            request.effect.value,
+            request.sensitivity.value,
+            request.tenant,
+            request.policy_id,
+        )
+        held = self._answers.get(key)
+        if held is not None and held[0] is request.principal:
+            return held[1]
+        started = self._clock()
+        answer = self._policy_set.evaluate(request)
+        if self._clock() - started > self._budget:
+            raise EvaluatorTimeout("the policies did not answer within the budget")
+        if len(self._answers) >= MAX_REMEMBERED:
+            self._answers.clear()
+        self._answers[key] = (request.principal, answer)
+        return answer
+
+    def version(self) -> str:
+        return self._policy_set.version
+
+
+class HttpEvaluator:
+    """A policy server: ``POST <base_url>/v1/data/dataset_agent/decision`` with ``{"input": …}``.
+
+    ``budget`` bounds the whole exchange in seconds. Redirects are not followed and the
+    environment's proxies are not used: this peer decides who may read. Plain HTTP is for
+    loopback, or for a private network where that is said.
+    """
+
+    def __init__(self, base_url: str, budget: float = 0.25, *, private_network: bool = False) -> None:
+        self._url = _checked(base_url, private_network=private_network) + DECISION_PATH
+        self._budget = budget
+        self._version = UNKNOWN_VERSION
+        self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
+
+    async def evaluate(self, request: PolicyRequest) -> PolicyAnswer:
+        question = {"input": request.to_json()}
+        try:
+            async with asyncio.timeout(self._budget):
+                status, body = await self._post(question)
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise EvaluatorTimeout("the policy server did not answer within the budget") from error
+        except httpx.HTTPError as error:
+            raise EvaluatorUnavailable("the policy server could not be reached") from error
+        answer = _answer(status, body)
+        self._version = answer.policy_version
+        return answer
+
+    def version(self) -> str:
+        return self._version
+
+    async def close(self) -> None:
+        if self._client is not None:
+            loop, client = self._client
+            self._client = None
+            if loop is asyncio.get_running_loop():
+                await client.aclose()
+
+    async def _post(self, question: dict[str, Any]) -> tuple[int, bytes]:
+        try:
+            return await self._exchange(question)
+        except _STALE_CONNECTION:
+            # A kept connection may be closed by the peer at any time; the question has no effect, ask once more.
+            return await self._exchange(question)
+
+    async def _exchange(self, question: dict[str, Any]) -> tuple[int, bytes]:
+        body = bytearray()
+        async with self._http().stream("POST", self._url, json=question) as response:
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise EvaluatorUnavailable("the policy server's answer is too large")
+            return response.status_code, bytes(body)
+
+    def _http(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._client[0] is not loop:
+            client = httpx.AsyncClient(
+                trust_env=False,
+                follow_redirects=False,
+                timeout=self._budget,
+                limits=httpx.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=4.0),
+            )
+            self._client = (loop, client)
+        return self._client[1]
+
+
+def decision_document(policy_set: PolicySet, raw_input: Any) -> dict[str, Any]:
+    """What a policy server answers to the ``input`` of a question: ``{"result": {…}}``.
+
+    Raises an INVALID_INPUT fault for a question that is not exactly of ``PolicyInput``'s shape.
+    """
+    try:
+        request = PolicyRequest.from_json(raw_input)
+    except ValidationError as error:
+        raise DatasetAgentError(
+            Component.CONTROL_PLANE,
+            Category.INVALID_INPUT,
+            "control_plane.policy.input",
+            f"input is not a policy question: {first_error(error)}",
+        ) from error
+    return {"result": policy_set.evaluate(request).to_json()}
+
+
+def _answer(status: int, body: bytes) -> PolicyAnswer:
+    if status != 200:
+        raise EvaluatorUnavailable(f"the policy server answered HTTP {status}")
+    try:
+        document = parse_json(body, limit=MAX_ANSWER_BYTES)
+    except InvalidJson as error:
+        raise EvaluatorUnavailable("the policy server's answer is not JSON") from error
+    # OPA leaves `result` out when the document is undefined: a policy that is not there decides nothing.
+    if not isinstance(document, dict) or "result" not in document:
+        raise EvaluatorUnavailable("the policy server has no decision document of that name")
+    try:
+        return PolicyAnswer.from_json(document["result"])
+    except ValueError as error:
+        raise EvaluatorUnavailable("the policy server's answer is not a decision") from error
+
+
+def _checked(base_url: str, *, private_network: bool) -> str:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise _fault("must be an http or https address without credentials, query or fragment")
+    if parts.scheme == "http" and not private_network and not _is_loopback(parts.hostname):
+        raise _fault("is plain http off loopback; use https, or set DATASET_AGENT_PRIVATE_NETWORK=true")
+    return base_url.rstrip("/")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _fault(problem: str) -> DatasetAgentError:
+    return DatasetAgentError(
+        Component.CONTROL_PLANE,
+        Category.CONFIGURATION,
+        "control_plane.policy.url",
+        f"DATASET_AGENT_POLICY_URL {problem}",
+    )
