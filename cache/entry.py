@@ -102,7 +102,7 @@ def split(entry: bytes) -> tuple[Header, int]:
     try:
         raw = orjson.loads(entry[_START:end])
         return _header(raw), end
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise EntryError("the header is not readable") from error
 
 

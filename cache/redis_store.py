@@ -24,6 +24,7 @@ from contract.errors import Category, Component, DatasetAgentError
 
 BUDGET_S: Final = 0.05
 INSPECT_S: Final = 5.0
+CONCURRENT: Final = 64
 COUNTERS: Final = f"{KEY_PREFIX}counters"
 _PAGE: Final = 500
 _FAULTS: Final = (RedisError, OSError, TimeoutError)
@@ -34,6 +35,8 @@ class RedisStore:
 
     def __init__(self, client: Redis) -> None:
         self._client = client
+        # The client raises where its pool of 100 is empty; a burst should wait its turn instead.
+        self._turns = asyncio.Semaphore(CONCURRENT)
 
     @classmethod
     def connect(cls, url: str) -> RedisStore:
@@ -64,7 +67,7 @@ class RedisStore:
     async def get(self, key: str, *, now: float) -> bytes | None:
         # Written out: this is the hot path, and two nested context managers cost more than the key.
         try:
-            async with asyncio.timeout(BUDGET_S):
+            async with asyncio.timeout(BUDGET_S), self._turns:
                 found: Any = await self._client.get(key)
         except _FAULTS as error:
             raise _unavailable(error) from error
@@ -74,7 +77,7 @@ class RedisStore:
         life_ms = int((exp - now) * 1_000)
         if life_ms < 1:
             return False
-        async with _within(BUDGET_S):
+        async with _within(BUDGET_S), self._turns:
             await self._client.set(key, entry, px=life_ms)
         return True
 

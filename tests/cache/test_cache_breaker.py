@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from cache.breaker import Breaker
+from cache.store import StoreUnavailable
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def fail() -> None:
+    raise StoreUnavailable("down")
+
+
+async def work() -> str:
+    return "answer"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def breaker(clock: Clock) -> Breaker:
+    return Breaker(failures=3, pause_s=5, clock=clock)
+
+
+async def trip(breaker: Breaker, times: int = 3) -> None:
+    for _ in range(times):
+        with pytest.raises(StoreUnavailable):
+            await breaker.call(fail)
+
+
+async def test_it_passes_answers_through(breaker: Breaker) -> None:
+    assert await breaker.call(work) == "answer"
+
+
+async def test_it_opens_after_three_faults_in_a_row(breaker: Breaker) -> None:
+    await trip(breaker)
+    with pytest.raises(StoreUnavailable, match="left alone"):
+        await breaker.call(work)
+
+
+async def test_a_success_between_faults_keeps_it_closed(breaker: Breaker) -> None:
+    await trip(breaker, 2)
+    await breaker.call(work)
+    await trip(breaker, 2)
+    assert await breaker.call(work) == "answer"
+
+
+async def test_after_the_pause_one_trial_goes_through(breaker: Breaker, clock: Clock) -> None:
+    await trip(breaker)
+    clock.now = 5.0
+    assert breaker.allows()
+    assert not breaker.allows()
+
+
+async def test_a_trial_that_works_closes_it(breaker: Breaker, clock: Clock) -> None:
+    await trip(breaker)
+    clock.now = 5.0
+    await breaker.call(work)
+    assert not breaker.is_open
+
+
+async def test_a_trial_that_fails_starts_the_pause_again(breaker: Breaker, clock: Clock) -> None:
+    await trip(breaker)
+    clock.now = 5.0
+    await trip(breaker, 1)
+    clock.now = 9.9
+    assert not breaker.allows()

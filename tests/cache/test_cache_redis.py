@@ -1,0 +1,193 @@
+"""What only a server can do wrong: refuse, hang, be slow to die, hold other people's keys."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from redis import Redis
+
+from cache.breaker import Breaker
+from cache.keys import CacheKeys
+from cache.redis_store import RedisStore
+from cache.result_cache import Hit, Miss, ResultCache
+from cache.store import StoreUnavailable
+from contract.errors import DatasetAgentError
+from tests.authority_builder import NOW, make_authority
+from tests.cache.cache_builder import make_document, make_execution, make_intent
+
+AUTHORITY, INTENT = make_authority(), make_intent()
+
+
+async def find(results: ResultCache) -> Hit | Miss:
+    return await results.find(AUTHORITY, INTENT, freshness_class="standard", max_age_s=None, now=NOW)
+
+
+async def keep(results: ResultCache) -> None:
+    await results.keep(
+        AUTHORITY, INTENT, make_document(), make_execution(), freshness_class="standard", reuse_s=60, now=NOW
+    )
+
+
+@pytest.fixture
+async def hung_url() -> AsyncIterator[str]:
+    """A server that accepts and never answers."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    server = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+    server.close()
+    for writer in writers:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.fixture
+async def results(valkey: Redis, valkey_url: str, keys: CacheKeys) -> AsyncIterator[ResultCache]:
+    opened = ResultCache(RedisStore.connect(valkey_url), keys)
+    yield opened
+    await opened.close()
+
+
+def commands(valkey: Redis) -> dict[str, int]:
+    raw = valkey.info("commandstats")
+    assert isinstance(raw, dict)
+    ours = {name.removeprefix("cmdstat_"): int(value["calls"]) for name, value in raw.items()}
+    return {name: calls for name, calls in ours.items() if name not in ("info", "config|resetstat", "flushall")}
+
+
+async def test_a_lookup_is_one_command(results: ResultCache, valkey: Redis) -> None:
+    await keep(results)
+    await find(results)
+    valkey.config_resetstat()
+    assert isinstance(await find(results), Hit)
+    assert commands(valkey) == {"get": 1}
+
+
+async def test_a_connection_needs_no_other_command(results: ResultCache, valkey: Redis) -> None:
+    valkey.config_resetstat()
+    await find(results)
+    assert set(commands(valkey)) <= {"get", "select"}
+
+
+async def test_a_lookup_renews_no_ttl(results: ResultCache, valkey: Redis) -> None:
+    await keep(results)
+    (key,) = valkey.keys("dsc:1:{*")
+    valkey.pexpire(key, 30_000)
+    await find(results)
+    assert 0 < valkey.pttl(key) <= 30_000
+
+
+async def test_the_header_s_expiry_holds_where_the_ttl_does_not(results: ResultCache, valkey: Redis) -> None:
+    await keep(results)
+    (key,) = valkey.keys("dsc:1:{*")
+    valkey.persist(key)
+    late = await results.find(AUTHORITY, INTENT, freshness_class="standard", max_age_s=None, now=NOW + 61)
+    assert isinstance(late, Miss)
+    assert late.reason == "expired"
+
+
+async def test_no_key_or_value_on_the_server_shows_a_row_an_argument_or_a_person(
+    valkey: Redis, valkey_url: str, keys: CacheKeys
+) -> None:
+    store = RedisStore.connect(valkey_url)
+    authority = make_authority(subject="s-SECRET", tenant="t-SECRET", rows={"t.c": {"one_of": ["r-SECRET"]}})
+    results = ResultCache(store, keys)
+    await results.keep(
+        authority,
+        make_intent({"batch": "a-SECRET"}),
+        make_document(b'["b-SECRET"]'),
+        make_execution(),
+        freshness_class="standard",
+        reuse_s=60,
+        now=NOW,
+    )
+    await results.close()
+    (key,) = valkey.keys("dsc:1:{*")
+    assert b"SECRET" not in key + valkey.get(key)
+
+
+async def test_a_hung_server_is_a_miss_within_the_budget(hung_url: str, keys: CacheKeys) -> None:
+    results = ResultCache(RedisStore.connect(hung_url), keys)
+    started = time.perf_counter()
+    found = await find(results)
+    spent = time.perf_counter() - started
+    await results.close()
+    assert isinstance(found, Miss)
+    assert found.reason == "unavailable"
+    # 50 ms and what a busy machine adds; a client that retries takes 58 s.
+    assert spent < 1.0
+
+
+async def test_after_three_faults_a_hung_server_costs_nothing(hung_url: str, keys: CacheKeys) -> None:
+    breaker = Breaker(clock=lambda: 0.0)
+    results = ResultCache(RedisStore.connect(hung_url), keys, breaker=breaker)
+    for _ in range(3):
+        await find(results)
+    assert breaker.is_open
+    started = time.perf_counter()
+    for _ in range(100):
+        await find(results)
+    assert time.perf_counter() - started < 1.0
+    await results.close()
+
+
+async def test_keeping_on_a_server_that_refuses_raises_nothing(keys: CacheKeys, unused_url: str) -> None:
+    results = ResultCache(RedisStore.connect(unused_url), keys)
+    await keep(results)
+    assert isinstance(await find(results), Miss)
+    await results.close()
+
+
+@pytest.fixture
+async def unused_url() -> str:
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return f"redis://127.0.0.1:{port}/0"
+
+
+async def test_a_server_that_refuses_is_not_healthy(unused_url: str) -> None:
+    store = RedisStore.connect(unused_url)
+    with pytest.raises(StoreUnavailable, match="cannot be used"):
+        await store.health()
+    await store.close()
+
+
+async def test_a_server_that_wants_a_password_is_a_miss(valkey: Redis, valkey_url: str, keys: CacheKeys) -> None:
+    results = ResultCache(RedisStore.connect(valkey_url), keys)
+    valkey.config_set("requirepass", "pw")
+    try:
+        assert isinstance(await find(results), Miss)
+    finally:
+        valkey.execute_command("AUTH", "pw")
+        valkey.config_set("requirepass", "")
+        await results.close()
+
+
+async def test_a_value_of_another_type_under_our_key_is_a_miss(results: ResultCache, valkey: Redis) -> None:
+    valkey.lpush(results.locate(AUTHORITY, INTENT, freshness_class="standard").key, "x")
+    found = await find(results)
+    assert isinstance(found, Miss)
+
+
+@pytest.mark.parametrize("url", ["http://user:pw@host", "redis", "", "redis://h:port", "redis://h/0?socket_timeout=x"])
+async def test_another_url_is_a_fault_that_does_not_repeat_it(url: str) -> None:
+    with pytest.raises(DatasetAgentError, match="DATASET_AGENT_CACHE_URL") as caught:
+        RedisStore.connect(url)
+    assert "pw" not in str(caught.value)
+
+
+async def test_other_people_s_keys_are_neither_listed_nor_counted(valkey: Redis, valkey_url: str) -> None:
+    valkey.set("session:1", "x")
+    valkey.set("dsc:2:{a}:e:b", "x")
+    store = RedisStore.connect(valkey_url)
+    assert [entry async for entry in store.entries()] == []
+    assert (await store.stats()).entries == 0
+    await store.close()

@@ -1,0 +1,83 @@
+"""One contract, both stores."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cache.partition import KEY_PREFIX
+from cache.store import CacheStore
+
+NOW = 1_800_000_000.0
+
+
+def key(name: str) -> str:
+    return f"{KEY_PREFIX}{{{name}}}:e:{name}"
+
+
+async def test_what_was_put_is_got(store: CacheStore) -> None:
+    entry = bytes(range(256)) * 40
+    assert await store.put(key("a"), entry, exp=NOW + 60, now=NOW)
+    assert await store.get(key("a"), now=NOW) == entry
+
+
+async def test_what_was_never_put_is_none(store: CacheStore) -> None:
+    assert await store.get(key("a"), now=NOW) is None
+
+
+async def test_a_second_put_replaces_the_first(store: CacheStore) -> None:
+    await store.put(key("a"), b"one", exp=NOW + 60, now=NOW)
+    await store.put(key("a"), b"two", exp=NOW + 60, now=NOW)
+    assert await store.get(key("a"), now=NOW) == b"two"
+    assert (await store.stats()).entries == 1
+
+
+async def test_deleting_says_how_many_there_were(store: CacheStore) -> None:
+    for name in "abc":
+        await store.put(key(name), b"x", exp=NOW + 60, now=NOW)
+    assert await store.delete([key("a"), key("b"), key("z")]) == 2
+    assert await store.get(key("a"), now=NOW) is None
+    assert await store.get(key("c"), now=NOW) == b"x"
+
+
+async def test_deleting_nothing_is_nothing(store: CacheStore) -> None:
+    assert await store.delete([]) == 0
+
+
+async def test_every_entry_is_listed_once_with_its_size(store: CacheStore) -> None:
+    sizes = {key(f"k{index}"): 1 + index % 7 for index in range(1_203)}
+    for name, size in sizes.items():
+        await store.put(name, b"x" * size, exp=NOW + 60, now=NOW)
+    listed = [entry async for entry in store.entries()]
+    assert {entry.key: entry.stored_bytes for entry in listed} == sizes
+    assert len(listed) == len(sizes)
+
+
+async def test_a_listing_holds_only_the_head_of_a_large_entry(store: CacheStore) -> None:
+    await store.put(key("a"), b"h" * 5_000 + b"t" * 100_000, exp=NOW + 60, now=NOW)
+    (entry,) = [entry async for entry in store.entries()]
+    assert entry.head.startswith(b"h" * 100)
+    assert len(entry.head) < 5_000
+    assert entry.stored_bytes == 105_000
+
+
+async def test_a_burst_of_lookups_waits_for_its_turn(store: CacheStore) -> None:
+    await store.put(key("a"), b"x", exp=NOW + 60, now=NOW)
+    assert await asyncio.gather(*(store.get(key("a"), now=NOW) for _ in range(200))) == [b"x"] * 200
+
+
+async def test_counters_add_up_and_are_not_entries(store: CacheStore) -> None:
+    await store.count({"hit": 2, "absent": 1})
+    await store.count({"hit": 3})
+    stats = await store.stats()
+    assert (stats.counters, stats.entries, stats.bytes) == ({"hit": 5, "absent": 1}, 0, 0)
+
+
+async def test_totals_are_entries_and_their_bytes(store: CacheStore) -> None:
+    await store.put(key("a"), b"x" * 100, exp=NOW + 60, now=NOW)
+    await store.put(key("b"), b"x" * 50, exp=NOW + 60, now=NOW)
+    stats = await store.stats()
+    assert (stats.entries, stats.bytes) == (2, 150)
+
+
+async def test_a_store_that_works_is_healthy(store: CacheStore) -> None:
+    await store.health()
