@@ -14,7 +14,9 @@ from typing import Final
 from cache.entry import HEAD_BYTES
 from cache.store import StoredEntry, StoreStats, StoreUnavailable
 
-BUSY_MS: Final = 50
+READ_WAIT_S: Final = 0.05
+# Writers wait in a thread, so they may wait longer than the loop may.
+WRITE_WAIT_S: Final = 0.25
 _PAGE_ROWS: Final = 500
 _TOUCHES: Final = 1_024
 _SCHEMA_VERSION: Final = 1
@@ -173,19 +175,19 @@ class SqliteStore:
         if self._reader is None:
             with self._lock:
                 self._connect_writer()
-            self._reader = self._connect()
+            self._reader = self._connect(READ_WAIT_S)
         return self._reader
 
     def _connect_writer(self) -> sqlite3.Connection:
         if self._writer is None:
             _create_private(self._path)
-            db = self._connect()
+            db = self._connect(WRITE_WAIT_S)
             _prepare(db, self._max_bytes)
             self._writer = db
         return self._writer
 
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=BUSY_MS / 1_000, isolation_level=None, check_same_thread=False)
+    def _connect(self, wait_s: float) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=wait_s, isolation_level=None, check_same_thread=False)
 
 
 def _create_private(path: Path) -> None:
