@@ -1,0 +1,132 @@
+"""What a holder signs: a child token for the next agent, for one operation, never wider."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from contract.call import Operation
+from contract.canonical import b64url
+from contract.errors import Category, Component, DatasetAgentError
+from contract.extension import MAX_GRANT_HEADER_BYTES
+from contract.scope import Scope, ScopeError
+from contract.signing import Signer
+from contract.verdict import NotGranted, Reason
+from grants import jose
+from grants.claims import (
+    GRANT_TYP,
+    MAX_LEAF_LIFE,
+    ChildClaims,
+    GrantClaims,
+    InvalidClaims,
+    RootClaims,
+    details_of,
+    jwk_of,
+    read,
+    write,
+)
+from grants.trust import TrustedAgent
+
+
+def derive(
+    chain: Sequence[str],
+    signer: Signer,
+    *,
+    audience: TrustedAgent,
+    operation: Operation,
+    now: float,
+    ttl: int = MAX_LEAF_LIFE,
+    narrow: Scope | None = None,
+) -> tuple[str, ...]:
+    """``chain`` and a fresh leaf for ``audience`` and ``operation``, signed by the holder.
+
+    ``signer`` holds the key that the last token names. The leaf lives ``ttl`` seconds (60
+    at most) and never longer than its parent. ``narrow`` replaces the parent's scope by a
+    narrower one; on a discovery grant it must be ``None``.
+
+    Raises ``NotGranted`` where the parent has expired, may not be delegated further, or
+    would be widened; ``grants.derive.key`` and ``grants.derive.chain`` where the caller
+    holds another key or no chain. The holder trusts its own chain: no signature is checked.
+    """
+    parent, digest = _parent(chain)
+    if signer.public_key != parent.cnf.jwk:
+        raise _fault("grants.derive.key", "this key is not the holder of the grant; derive with the key in its cnf")
+    if int(now) >= parent.exp:
+        raise NotGranted(Reason.GRANT_EXPIRED, "the grant has expired; ask its issuer for a new one")
+    if parent.del_depth >= parent.del_max_depth:
+        raise NotGranted(Reason.GRANT_TOO_DEEP, "the grant may not be delegated further")
+    if not 0 < ttl <= MAX_LEAF_LIFE:
+        raise _fault("grants.derive.ttl", f"a derived token lives 1 to {MAX_LEAF_LIFE} seconds")
+    issued = max(int(now), parent.iat)
+    claims: dict[str, Any] = {
+        "iss": signer.public_key.thumbprint_uri,
+        "sub": parent.sub,
+        "aud": audience.id,
+        "act": {"sub": parent.aud},
+        "iat": issued,
+        "nbf": issued,
+        "exp": min(issued + ttl, parent.exp),
+        "jti": secrets.token_urlsafe(16),
+        "txn": parent.txn,
+        "cnf": {"jwk": jwk_of(audience.key)},
+        "del_depth": parent.del_depth + 1,
+        "del_max_depth": parent.del_max_depth,
+        "par_hash": b64url(digest),
+        "authorization_details": details_of(_narrowed(parent.scope, narrow)),
+        "op": operation.to_json(),
+        "tctx": parent.tctx.model_dump(exclude_none=True),
+        "rctx": {"trace_id": parent.rctx.trace_id},
+    }
+    payload = write(claims)
+    try:
+        read(ChildClaims, payload)
+    except InvalidClaims as error:
+        raise _fault("grants.derive.claims", f"nothing is derived: {error}") from error
+    return (*chain, jose.sign(payload, signer, typ=GRANT_TYP))
+
+
+def header_value(chain: Sequence[str]) -> str:
+    """The ``Execution-Grant`` header of a chain, root token first. Raises ``grants.derive.size``."""
+    value = ",".join(chain)
+    if len(value) > MAX_GRANT_HEADER_BYTES:
+        raise _fault("grants.derive.size", f"the chain is larger than {MAX_GRANT_HEADER_BYTES} bytes; narrow its scope")
+    return value
+
+
+def leaf_digest(chain: Sequence[str]) -> str:
+    """Hex SHA-256 of the leaf's signing input: what provenance names as the grant it answered."""
+    return jose.split(chain[-1]).digest.hex()
+
+
+def leaf_jti(chain: Sequence[str]) -> str:
+    """The leaf's ``jti``, from a chain of one's own."""
+    return _parent(chain)[0].jti
+
+
+def _parent(chain: Sequence[str]) -> tuple[GrantClaims, bytes]:
+    if not chain:
+        raise _fault("grants.derive.chain", "there is no token to derive from")
+    try:
+        compact = jose.split(chain[-1])
+        return read(RootClaims if len(chain) == 1 else ChildClaims, compact.payload), compact.digest
+    except (jose.MalformedToken, InvalidClaims) as error:
+        raise _fault("grants.derive.chain", f"the chain's last token does not read: {error}") from error
+
+
+def _narrowed(parent: Scope | None, narrow: Scope | None) -> Scope | None:
+    if narrow is None:
+        return parent
+    if parent is None:
+        raise NotGranted(Reason.GRANT_WIDENED, "a discovery grant cannot be widened to a dataset")
+    try:
+        member = parent.widening(narrow)
+    except ScopeError as error:
+        raise NotGranted(Reason.GRANT_WIDENED, f"the scopes cannot be compared: {error}") from error
+    if member is not None:
+        raise NotGranted(Reason.GRANT_WIDENED, f"the child would widen {member}")
+    return narrow
+
+
+def _fault(code: str, message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.GRANTS, Category.INVALID_INPUT, code, message)

@@ -1,0 +1,173 @@
+"""``trust.toml``: the public file that pins issuers and agents.
+
+Everything a receiver believes about who may sign is in it; nothing is learned from a token.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, PlainValidator, ValidationError
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.schema import Strict
+from contract.signing import PublicKey
+from grants.claims import Identifier, Note
+
+MAX_TRUST_BYTES: Final = 2**20
+MAX_KEYS: Final = 16
+
+
+@dataclass(frozen=True)
+class TrustedIssuer:
+    """Who may admit: its grant keys, the keys of its identity tokens, and whom it may speak for.
+
+    ``subject_prefix`` is the namespace of the subjects it may name; empty means any.
+    """
+
+    url: str
+    keys: tuple[PublicKey, ...]
+    identity_keys: tuple[PublicKey, ...]
+    tenants: frozenset[str]
+    subject_prefix: str = ""
+
+
+@dataclass(frozen=True)
+class TrustedAgent:
+    """An agent by its id (its ``aud`` and ``act.sub``), its address and its one key."""
+
+    id: str
+    url: str
+    key: PublicKey
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What ``trust.toml`` says. ``policy_versions`` is ``None`` where it accepts every version."""
+
+    issuers: Mapping[str, TrustedIssuer]
+    agents: Mapping[str, TrustedAgent]
+    policy_versions: frozenset[str] | None = None
+
+    def issuer(self, url: str) -> TrustedIssuer | None:
+        return self.issuers.get(url)
+
+    def agent(self, agent_id: str) -> TrustedAgent | None:
+        return self.agents.get(agent_id)
+
+    def grant_key(self, kid: str) -> tuple[TrustedIssuer, PublicKey] | None:
+        """The issuer that owns a grant key, by thumbprint; no key has two owners."""
+        return self._grant_keys.get(kid)
+
+    def agent_of_key(self, kid: str) -> TrustedAgent | None:
+        """The agent that owns a key, by thumbprint."""
+        return self._agent_keys.get(kid)
+
+    @cached_property
+    def _agent_keys(self) -> Mapping[str, TrustedAgent]:
+        return {agent.key.thumbprint: agent for agent in self.agents.values()}
+
+    @cached_property
+    def _grant_keys(self) -> Mapping[str, tuple[TrustedIssuer, PublicKey]]:
+        return {key.thumbprint: (issuer, key) for issuer in self.issuers.values() for key in issuer.keys}
+
+
+def load_trust(path: Path) -> Trust:
+    """Read ``trust.toml`` strictly.
+
+    Raises ``grants.trust.missing`` or ``grants.trust.invalid``; the message names the file
+    and the place.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_TRUST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise _fault("missing", f"there is no trust file at {path}; run: dataset-agent keys init") from error
+    except OSError as error:
+        raise _fault("invalid", f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_TRUST_BYTES:
+        raise _fault("invalid", f"{path} is larger than {MAX_TRUST_BYTES} bytes")
+    try:
+        return _trust_of(_TrustFile.model_validate(tomllib.loads(data.decode("utf-8"))))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise _fault("invalid", f"{path}: {place}: {first['msg']}") from error
+    except ValueError as error:
+        raise _fault("invalid", f"{path}: {error}") from error
+
+
+def _key(value: Any) -> PublicKey:
+    """A key as a JWK table, or as the base64url ``x`` alone."""
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": value} if isinstance(value, str) else value
+    return PublicKey.from_jwk(jwk)
+
+
+def _url(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment or parts.query:
+        raise ValueError("is not a plain http(s) address")
+    return value
+
+
+_Url = Annotated[str, Field(max_length=512), AfterValidator(_url)]
+_Key = Annotated[PublicKey, PlainValidator(_key)]
+_Keys = Annotated[tuple[_Key, ...], Field(max_length=MAX_KEYS, strict=False)]
+
+
+class _IssuerEntry(Strict):
+    url: _Url
+    keys: _Keys
+    identity_keys: _Keys = ()
+    tenants: Annotated[tuple[Identifier, ...], Field(min_length=1, strict=False)]
+    subject_prefix: Identifier | Literal[""] = ""
+
+
+class _AgentEntry(Strict):
+    id: Identifier
+    url: _Url
+    key: _Key
+
+
+class _TrustFile(Strict):
+    policy_versions: Annotated[tuple[Note, ...], Field(strict=False)] | None = None
+    issuer: Annotated[tuple[_IssuerEntry, ...], Field(strict=False)] = ()
+    agent: Annotated[tuple[_AgentEntry, ...], Field(strict=False)] = ()
+
+
+def _trust_of(file: _TrustFile) -> Trust:
+    issuers = {entry.url: entry for entry in file.issuer}
+    agents = {entry.id: entry for entry in file.agent}
+    _refuse_twice("issuer", [entry.url for entry in file.issuer])
+    _refuse_twice("agent", [entry.id for entry in file.agent])
+    owned = [key.thumbprint for entry in file.issuer for key in (*entry.keys, *entry.identity_keys)]
+    _refuse_twice("key", owned + [entry.key.thumbprint for entry in file.agent])
+    return Trust(
+        issuers=MappingProxyType(
+            {
+                url: TrustedIssuer(url, entry.keys, entry.identity_keys, frozenset(entry.tenants), entry.subject_prefix)
+                for url, entry in issuers.items()
+            }
+        ),
+        agents=MappingProxyType({name: TrustedAgent(name, entry.url, entry.key) for name, entry in agents.items()}),
+        policy_versions=None if file.policy_versions is None else frozenset(file.policy_versions),
+    )
+
+
+def _refuse_twice(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"the {what} {name} stands here twice")
+        seen.add(name)
+
+
+def _fault(code: str, message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.GRANTS, Category.CONFIGURATION, f"grants.trust.{code}", message)
