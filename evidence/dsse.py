@@ -1,0 +1,106 @@
+"""DSSE envelopes: signed bytes, so that nothing needs canonical form to verify.
+
+https://github.com/secure-systems-lab/dsse, protocol version 1.0.2.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from contract.canonical import InvalidJson, parse_json
+from contract.signing import PublicKey, Signer
+
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+MAX_PAYLOAD_BYTES: Final = 1024 * 1024
+MAX_SIGNATURES: Final = 8
+
+
+class InvalidProvenance(ValueError):
+    """Provenance that does not hold. ``check`` names the check that failed, the message says how."""
+
+    def __init__(self, check: str, message: str) -> None:
+        super().__init__(message)
+        self.check = check
+
+
+def pae(payload_type: str, payload: bytes) -> bytes:
+    """The pre-authentication encoding: what is signed."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def sign_envelope(statement: Mapping[str, Any], signer: Signer) -> dict[str, Any]:
+    """An envelope over the JSON of ``statement``, signed once.
+
+    ``keyid`` is the thumbprint of the key: a hint for people, never read by ``open_envelope``.
+    """
+    payload = orjson.dumps(statement, option=orjson.OPT_SORT_KEYS)
+    signature = signer.sign(pae(PAYLOAD_TYPE, payload))
+    return {
+        "payloadType": PAYLOAD_TYPE,
+        "payload": base64.b64encode(payload).decode("ascii"),
+        "signatures": [
+            {"keyid": signer.public_key.thumbprint, "sig": base64.b64encode(signature).decode("ascii")},
+        ],
+    }
+
+
+def open_envelope(envelope: Any, key: PublicKey) -> dict[str, Any]:
+    """The statement, where one of the signatures is by ``key`` (the one the caller already trusts).
+
+    Raises ``InvalidProvenance``: ``envelope`` for its shape, ``signature`` where ``key``
+    signed nothing here, ``payload`` where what it signed is not strict JSON.
+    """
+    payload, signatures = _parts(envelope)
+    signed = pae(PAYLOAD_TYPE, payload)
+    if not any(key.verifies(signature, signed) for signature in signatures):
+        raise InvalidProvenance("signature", "the envelope is not signed by the expected key")
+    try:
+        statement = parse_json(payload, limit=MAX_PAYLOAD_BYTES)
+    except InvalidJson as error:
+        raise InvalidProvenance("payload", f"the signed payload is not acceptable: {error}") from error
+    if not isinstance(statement, dict):
+        raise InvalidProvenance("payload", "the signed payload is not an object")
+    return statement
+
+
+def payload_of(envelope: Any) -> bytes:
+    """The payload bytes, *unverified*: for digests only. Raises ``InvalidProvenance``."""
+    return _parts(envelope)[0]
+
+
+def _parts(envelope: Any) -> tuple[bytes, list[bytes]]:
+    if not isinstance(envelope, dict):
+        raise InvalidProvenance("envelope", "the envelope is not an object")
+    if envelope.get("payloadType") != PAYLOAD_TYPE:
+        raise InvalidProvenance("envelope", f"the envelope's payloadType is not {PAYLOAD_TYPE}")
+    signatures = envelope.get("signatures")
+    if not isinstance(signatures, list) or not 1 <= len(signatures) <= MAX_SIGNATURES:
+        raise InvalidProvenance("envelope", f"the envelope has no signature, or more than {MAX_SIGNATURES}")
+    payload = _unbase64(envelope.get("payload"), limit=MAX_PAYLOAD_BYTES)
+    return payload, [_signature(signature) for signature in signatures]
+
+
+def _signature(entry: Any) -> bytes:
+    if not isinstance(entry, dict):
+        raise InvalidProvenance("envelope", "a signature of the envelope is not an object")
+    return _unbase64(entry.get("sig"), limit=1024)
+
+
+def _unbase64(text: Any, *, limit: int) -> bytes:
+    """Strict base64 of either alphabet, as the specification asks of a verifier."""
+    if not isinstance(text, str) or len(text) > limit * 4 // 3 + 4:
+        raise InvalidProvenance("envelope", "a member of the envelope is not base64 text of an acceptable size")
+    standard = text.replace("-", "+").replace("_", "/")
+    try:
+        data = base64.b64decode(standard.encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise InvalidProvenance("envelope", "a member of the envelope is not base64") from error
+    if base64.b64encode(data).decode("ascii") != standard:
+        raise InvalidProvenance("envelope", "base64 in the envelope is not canonical")
+    return data

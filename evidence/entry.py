@@ -1,0 +1,151 @@
+"""A row as it is stored: cells, leaf hash, and the checkpoint signed when it was appended."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from contract.canonical import b64url
+from evidence.checkpoint import Checkpoint
+from evidence.merkle import Frontier, leaf_hash
+from evidence.row import COLUMNS, Cell, LedgerRow, leaf_data, rfc3339
+from evidence.subjects import commit, opening_of, subject_text
+
+SCHEMA: Final = (
+    "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, origin TEXT NOT NULL,"
+    " size INTEGER NOT NULL, root BLOB NOT NULL, time TEXT NOT NULL, signature BLOB NOT NULL, peaks BLOB NOT NULL)"
+    " STRICT",
+    "CREATE TABLE entries (idx INTEGER PRIMARY KEY, "
+    + ", ".join(f"{name} {'INTEGER' if name == 'rows_returned' else 'TEXT'}" for name in COLUMNS)
+    + ", leaf_hash BLOB NOT NULL, root BLOB NOT NULL, signature BLOB NOT NULL) STRICT",
+)
+FORMAT: Final = 1
+
+INSERT_ENTRY: Final = f"INSERT INTO entries VALUES ({', '.join('?' * (len(COLUMNS) + 4))})"  # noqa: S608 - question marks only
+_SELECT: Final = f"SELECT idx, {', '.join(COLUMNS)}, leaf_hash, root, signature FROM entries"  # noqa: S608 - our own names
+UPDATE_HEAD: Final = "UPDATE head SET size = ?, root = ?, time = ?, signature = ?, peaks = ? WHERE id = 1"
+_SELECT_HEAD: Final = "SELECT format, origin, size, root, time, signature, peaks FROM head WHERE id = 1"
+
+
+class InvalidLedger(ValueError):
+    """A file that is no ledger, or whose head does not fit together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored row; nothing about it is verified here (see ``evidence.verify``)."""
+
+    index: int
+    cells: dict[str, Cell]
+    leaf_hash: bytes
+    root: bytes
+    signature: bytes
+
+    def computed_leaf(self) -> bytes:
+        """The leaf hash of the cells as they are now. Raises ``TypeError`` for a foreign type."""
+        return leaf_hash(leaf_data(self.index, self.cells))
+
+    def checkpoint(self, origin: str) -> Checkpoint:
+        return Checkpoint(origin, self.index + 1, self.root, str(self.cells["recorded_at"]), self.signature)
+
+    def event_ids(self) -> list[str]:
+        ids: list[str] = orjson.loads(str(self.cells["event_ids"]))
+        return ids
+
+    def to_json(self) -> dict[str, Any]:
+        """One line of an export: everything that is hashed, and what it hashed to."""
+        return {
+            "index": self.index,
+            **self.cells,
+            "leaf_hash": self.leaf_hash.hex(),
+            "root": self.root.hex(),
+            "signature": b64url(self.signature),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest checkpoint of a ledger and the peaks of its tree."""
+
+    checkpoint: Checkpoint
+    frontier: Frontier
+
+
+@dataclass(frozen=True, slots=True)
+class Concealed:
+    """A row whose personal members have become commitments, and the opening of those."""
+
+    cells: dict[str, Cell]
+    opening: bytes
+
+
+def conceal(row: LedgerRow, subject_key: bytes | None) -> Concealed:
+    """The cells of ``row``. Without a subject the opening is random and only the receipt has it."""
+    salt = secrets.token_bytes(16)
+    opening = secrets.token_bytes(32) if subject_key is None else opening_of(subject_key, salt)
+    subject = None if row.subject is None or row.issuer is None else subject_text((row.issuer, row.subject))
+    special: dict[str, Cell] = {
+        "kind": row.kind.value,
+        "side": row.side.value,
+        "recorded_at": rfc3339(row.recorded_at),
+        "verdict": row.verdict.value,
+        "reason": row.reason.value,
+        "subject_commitment": _commitment(opening, "subject", subject),
+        "call_commitment": _commitment(opening, "call", row.call_hash),
+        "result_commitment": _commitment(opening, "result", row.result_digest),
+        "event_ids": orjson.dumps(row.event_ids).decode(),
+        "salt": salt.hex(),
+    }
+    cells: dict[str, Cell] = {name: special[name] if name in special else getattr(row, name) for name in COLUMNS}
+    return Concealed(cells, opening)
+
+
+def mismatches(
+    entry: Entry,
+    opening: bytes,
+    *,
+    subject: tuple[str, str] | None = None,
+    call_hash: str | None = None,
+    result_digest: str | None = None,
+) -> tuple[str, ...]:
+    """Which of the given values are *not* what the entry's commitments hold; empty where all are."""
+    asked = {
+        "subject": None if subject is None else subject_text(subject),
+        "call": call_hash,
+        "result": result_digest,
+    }
+    return tuple(
+        tag
+        for tag, value in asked.items()
+        if value is not None and commit(opening, tag, value) != entry.cells[f"{tag}_commitment"]
+    )
+
+
+def read_entries(connection: sqlite3.Connection, where: str = "", parameters: tuple[Cell, ...] = ()) -> Iterator[Entry]:
+    """Entries in the order of their index; ``where`` is SQL of this package. Raises ``sqlite3.Error``."""
+    for row in connection.execute(f"{_SELECT} {where} ORDER BY idx", parameters):
+        yield Entry(row[0], dict(zip(COLUMNS, row[1:-3], strict=True)), *row[-3:])
+
+
+def read_head(connection: sqlite3.Connection) -> Head:
+    """Raises ``InvalidLedger``, also where root and peaks disagree, and ``sqlite3.Error``."""
+    row = connection.execute(_SELECT_HEAD).fetchone()
+    if row is None or row[0] != FORMAT:
+        raise InvalidLedger("the file has no head of a known format")
+    _, origin, size, root, time, signature, peaks = row
+    try:
+        frontier = Frontier.from_bytes(size, peaks)
+    except ValueError as error:
+        raise InvalidLedger("the head's peaks do not fit its size") from error
+    if frontier.root() != root:
+        raise InvalidLedger("the head's peaks do not hash to its root")
+    return Head(Checkpoint(origin, size, root, time, signature), frontier)
+
+
+def _commitment(opening: bytes, tag: str, value: str | None) -> str | None:
+    return None if value is None else commit(opening, tag, value)

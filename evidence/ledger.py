@@ -1,0 +1,283 @@
+"""The append-only ledger: rows, their Merkle tree and a signed checkpoint, committed in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.signing import PublicKey, Signer
+from contract.verdict import NotGranted, Reason
+from evidence.checkpoint import Checkpoint, Receipt
+from evidence.entry import (
+    INSERT_ENTRY,
+    UPDATE_HEAD,
+    Concealed,
+    Entry,
+    Head,
+    InvalidLedger,
+    conceal,
+    mismatches,
+    read_head,
+)
+from evidence.founding import found
+from evidence.group import GroupCommit, LedgerBusy
+from evidence.merkle import leaf_hash
+from evidence.reader import LedgerFile
+from evidence.row import LedgerRow, leaf_data
+from evidence.sqlite_file import BUSY_SECONDS, connect
+from evidence.subjects import Subject, SubjectKeys, opening_of
+
+_RETRY_SECONDS: Final = 0.0003
+
+
+class Ledger:
+    """One process's handle on a ledger file that several processes and threads may write.
+
+    There is no update and no delete. A row is durable (WAL, ``synchronous=FULL``) when
+    its receipt exists. It has no length on purpose: an empty ledger is not falsy.
+    """
+
+    def __init__(self, path: Path, signer: Signer, connection: sqlite3.Connection, subjects: SubjectKeys) -> None:
+        self._path = path
+        self._signer = signer
+        self._connection = connection
+        self._subjects = subjects
+        self._lock = threading.Lock()
+        self._file_id = _file_id(path)
+        self._newest: Checkpoint | None = None
+        self._group = GroupCommit(self._commit, patience=BUSY_SECONDS)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        signer: Signer,
+        *,
+        subject_key_path: Path,
+        now: float,
+        retired: Sequence[PublicKey] = (),
+    ) -> Ledger:
+        """Open the ledger at ``path``, or found it with a random origin and a signed empty checkpoint.
+
+        ``retired`` are keys that signed earlier checkpoints. Raises ``DatasetAgentError``:
+        ``evidence.ledger.unavailable`` where a file cannot be opened or written,
+        ``evidence.ledger.damaged`` where the head does not fit together or is signed by
+        no known key (a service must not sign on top of that).
+        """
+        try:
+            connection = connect(path, wal=True)
+            try:
+                head = found(connection, signer, now)
+                subjects = SubjectKeys(subject_key_path)
+            except BaseException:
+                connection.close()
+                raise
+        except InvalidLedger as error:
+            raise _damaged(path, str(error)) from error
+        except (sqlite3.Error, OSError) as error:
+            raise DatasetAgentError(
+                Component.EVIDENCE,
+                Category.UNAVAILABLE,
+                "evidence.ledger.unavailable",
+                f"the ledger {path.name} cannot be opened ({error}): make {path.parent} writable and free disk space",
+            ) from error
+        if not head.checkpoint.verifies((signer.public_key, *retired)):
+            connection.close()
+            subjects.close()
+            raise _damaged(path, "its last checkpoint is not signed by this service's key or a retired one")
+        connection.execute("PRAGMA busy_timeout=0")  # waiting is append's and the group's own business
+        return cls(path, signer, connection, subjects)
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def append(self, row: LedgerRow) -> Receipt:
+        """Commit one row; when this returns it is on disk.
+
+        Raises ``NotGranted(EVIDENCE_UNAVAILABLE)`` where it cannot be written (full or
+        read-only disk, signer or key file unavailable): then nothing may be released.
+        """
+        return self.append_many((row,))[0]
+
+    def append_many(self, rows: Sequence[LedgerRow]) -> list[Receipt]:
+        """Commit several rows at once, all or none; each has its own checkpoint. Raises as ``append``."""
+        with _withheld_on_fault():
+            concealed = [self._conceal(row) for row in rows]
+            deadline = time.monotonic() + BUSY_SECONDS
+            while True:
+                try:
+                    return self._commit(concealed)
+                except LedgerBusy:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_RETRY_SECONDS)
+
+    async def append_async(self, row: LedgerRow) -> Receipt:
+        """``append`` in an event loop: rows that wait together share one sync to disk.
+
+        The loop stands still for the sync (a fifth of a millisecond on an ordinary disk),
+        never for another process. A caller that is cancelled while it waits has still
+        written its row.
+        """
+        with _withheld_on_fault():
+            return await self._group.submit(self._conceal(row))
+
+    def checkpoint(self) -> Checkpoint:
+        """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
+        try:
+            with self._lock:
+                return read_head(self._connection).checkpoint
+        except (sqlite3.Error, InvalidLedger) as error:
+            raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the ledger cannot be read") from error
+
+    @property
+    def size(self) -> int:
+        return self.checkpoint().size
+
+    def health(self) -> None:
+        """Take the write lock, read the head, write nothing. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
+        with _withheld_on_fault():
+            try:
+                with self._lock, self._transaction():
+                    self._continued(read_head(self._connection))
+            except LedgerBusy:  # another writer is at work: the ledger is writable
+                return
+
+    def rows(self, *, start: int = 0) -> Iterator[Entry]:
+        """Entries from ``start`` on, as of one commit, unverified."""
+        return LedgerFile(self._path).rows(start=start)
+
+    def get(self, index: int) -> Entry | None:
+        return LedgerFile(self._path).get(index)
+
+    def entries_of(self, subject: Subject) -> Iterator[tuple[Entry, bytes]]:
+        """The entries about ``(issuer, subject)`` and their openings; none once it is forgotten."""
+        key = self._subjects.existing(subject)
+        if key is not None:
+            for entry in LedgerFile(self._path).find("issuer", subject[0]):
+                opening = opening_of(key, bytes.fromhex(str(entry.cells["salt"])))
+                if not mismatches(entry, opening, subject=subject):
+                    yield entry, opening
+
+    def subject_of(self, entry: Entry) -> Subject | None:
+        """Who the entry is about, by trying every key that is not forgotten; for an operator's screen."""
+        salt = bytes.fromhex(str(entry.cells["salt"]))
+        for subject, key in self._subjects.all():
+            if not mismatches(entry, opening_of(key, salt), subject=subject):
+                return subject
+        return None
+
+    def forget(self, issuer: str, subject: str) -> bool:
+        """Erase the subject's key: no row can be traced to the person, and the tree still verifies.
+
+        Returns whether there was a key. Raises ``DatasetAgentError`` where it cannot be erased.
+        """
+        try:
+            return self._subjects.forget((issuer, subject))
+        except sqlite3.Error as error:
+            raise DatasetAgentError(
+                Component.EVIDENCE,
+                Category.UNAVAILABLE,
+                "evidence.subjects.unavailable",
+                f"the subject's key could not be erased ({error}): make the key file writable and try again",
+            ) from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+        self._subjects.close()
+
+    def _conceal(self, row: LedgerRow) -> Concealed:
+        known = row.issuer is not None and row.subject is not None
+        return conceal(row, self._subjects.key((str(row.issuer), str(row.subject))) if known else None)
+
+    def _commit(self, rows: Sequence[Concealed]) -> list[Receipt]:
+        with self._lock, self._transaction():
+            head = self._continued(read_head(self._connection))
+            receipts = []
+            for row in rows:
+                head, receipt = self._extend(head, row)
+                receipts.append(receipt)
+            newest = head.checkpoint
+            self._connection.execute(
+                UPDATE_HEAD, (newest.size, newest.root, newest.time, newest.signature, head.frontier.to_bytes())
+            )
+        self._newest = newest
+        return receipts
+
+    def _continued(self, head: Head) -> Head:
+        """``head``, unless the file was replaced or rolled back under a running service."""
+        newest = self._newest
+        if _file_id(self._path) != self._file_id:
+            raise InvalidLedger("the ledger file was replaced")
+        if newest is not None and (
+            head.checkpoint.size < newest.size
+            or (head.checkpoint.size == newest.size and head.checkpoint.root != newest.root)
+        ):
+            raise InvalidLedger("the ledger was rolled back")
+        return head
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """The write lock of the file, or ``LedgerBusy`` at once; committed, or rolled back on any exception."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                raise LedgerBusy from error
+            raise
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _extend(self, head: Head, row: Concealed) -> tuple[Head, Receipt]:
+        index = head.frontier.size
+        leaf = leaf_hash(leaf_data(index, row.cells))
+        frontier = head.frontier.append(leaf)
+        checkpoint = Checkpoint.sign(
+            self._signer,
+            origin=head.checkpoint.origin,
+            size=frontier.size,
+            root=frontier.root(),
+            time=str(row.cells["recorded_at"]),
+        )
+        self._connection.execute(
+            INSERT_ENTRY, (index, *row.cells.values(), leaf, checkpoint.root, checkpoint.signature)
+        )
+        receipt = Receipt(index, leaf, checkpoint, head.frontier.path_of_next(), row.opening)
+        return Head(checkpoint, frontier), receipt
+
+
+@contextmanager
+def _withheld_on_fault() -> Iterator[None]:
+    """A ledger that cannot be written is an outcome of the request: nothing is released."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, InvalidLedger, LedgerBusy, DatasetAgentError) as error:
+        raise NotGranted(
+            Reason.EVIDENCE_UNAVAILABLE, "the outcome could not be recorded, so nothing is released"
+        ) from error
+
+
+def _file_id(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _damaged(path: Path, why: str) -> DatasetAgentError:
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.CONFIGURATION,
+        "evidence.ledger.damaged",
+        f"the ledger {path.name} cannot be continued ({why}): run 'evidence verify', then start a new ledger file",
+    )

@@ -1,0 +1,162 @@
+"""Whether a ledger is what its signer committed to, and where it stops being so; works offline."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.signing import PublicKey
+from evidence.checkpoint import Checkpoint, Receipt
+from evidence.entry import Entry, Head, InvalidLedger, read_entries, read_head
+from evidence.merkle import Frontier
+from evidence.sqlite_file import snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """``size`` rows were good before the walk ended; ``bad_row`` is the first that is not.
+
+    ``bad_row`` is ``None`` on a good ledger, and on a problem that is no row's (a head
+    nobody trusted signed, a receipt of another ledger).
+    """
+
+    ok: bool
+    size: int
+    origin: str | None = None
+    root: str | None = None
+    bad_row: int | None = None
+    problem: str | None = None
+
+    def public(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "size": self.size,
+            "origin": self.origin,
+            "root": self.root,
+            "bad_row": self.bad_row,
+            "problem": self.problem,
+        }
+
+
+class _Broken(Exception):
+    def __init__(self, problem: str, bad_row: int | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.bad_row = bad_row
+
+
+def verify_ledger(
+    path: Path,
+    key: PublicKey | tuple[PublicKey, ...],
+    *,
+    receipt: Receipt | Checkpoint | None = None,
+) -> LedgerReport:
+    """Check every row, every checkpoint and the head of the ledger file at ``path``.
+
+    ``key`` is the ledger's key, or that and its retired ones. A cut tail that was cut
+    carefully shows only against something taken away earlier: ``receipt`` is any later
+    receipt or checkpoint of this ledger. Raises ``DatasetAgentError`` (not found) where
+    there is no file; everything else is in the report.
+    """
+    if not path.is_file():
+        raise DatasetAgentError(
+            Component.EVIDENCE, Category.NOT_FOUND, "evidence.ledger.not_found", f"there is no ledger at {path}"
+        )
+    keys = key if isinstance(key, tuple) else (key,)
+    walk = _Walk(keys, receipt)
+    try:
+        with snapshot(path) as connection:
+            walk.begin(read_head(connection))
+            walk.entries(read_entries(connection))
+            walk.end()
+    except _Broken as broken:
+        return replace(walk.report(), ok=False, problem=broken.problem, bad_row=broken.bad_row)
+    except InvalidLedger as error:
+        return replace(walk.report(), ok=False, problem=str(error))
+    except (sqlite3.Error, OverflowError) as error:
+        at = walk.frontier.size
+        return replace(
+            walk.report(), ok=False, problem=f"the file cannot be read from row {at} on: {error}", bad_row=at
+        )
+    return walk.report()
+
+
+class _Walk:
+    """One pass from the first row to the head, growing the tree as the writer did."""
+
+    def __init__(self, keys: tuple[PublicKey, ...], receipt: Receipt | Checkpoint | None) -> None:
+        self._keys = keys
+        self._receipt = receipt if isinstance(receipt, Receipt) else None
+        self._later = receipt.checkpoint if isinstance(receipt, Receipt) else receipt
+        self._head: Head | None = None
+        self.frontier = Frontier()
+
+    def report(self) -> LedgerReport:
+        origin = None if self._head is None else self._head.checkpoint.origin
+        return LedgerReport(ok=True, size=self.frontier.size, origin=origin, root=self.frontier.root().hex())
+
+    def begin(self, head: Head) -> None:
+        self._head = head
+        later = self._later
+        if later is None:
+            return
+        if not later.verifies(self._keys):
+            raise _Broken("the receipt is not signed by the ledger's key")
+        if later.origin != head.checkpoint.origin:
+            raise _Broken("the receipt belongs to another ledger")
+        if self._receipt is not None and not self._receipt.holds(self._keys):
+            raise _Broken("the receipt does not prove its own row")
+        self._compare_with_receipt(None)
+
+    def entries(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._entry(entry)
+
+    def end(self) -> None:
+        size, head = self.frontier.size, self._known_head()
+        if size < head.checkpoint.size:
+            raise _Broken(f"rows {size} to {head.checkpoint.size - 1} are missing: the tail was cut", size)
+        if size > head.checkpoint.size:
+            raise _Broken("there are rows behind the newest checkpoint", head.checkpoint.size)
+        if self._later is not None and self._later.size > size:
+            raise _Broken(f"the receipt speaks of {self._later.size} rows: the tail was cut", size)
+        if head.frontier != self.frontier:
+            raise _Broken("the newest checkpoint is not the root of the rows", size - 1 if size else None)
+        if not head.checkpoint.verifies(self._keys):
+            raise _Broken("the newest checkpoint is not signed by the ledger's key", size - 1 if size else None)
+
+    def _entry(self, entry: Entry) -> None:
+        at = self.frontier.size
+        if entry.index != at:
+            raise _Broken(f"row {at} is missing", at)
+        try:
+            leaf = entry.computed_leaf()
+        except (TypeError, ValueError) as error:
+            raise _Broken(f"row {at} was changed: {error}", at) from error
+        if leaf != entry.leaf_hash:
+            raise _Broken(f"row {at} was changed: its cells do not have the hash that was recorded", at)
+        grown = self.frontier.append(leaf)
+        if grown.root() != entry.root:
+            raise _Broken(f"row {at} was changed or moved: the tree up to it has another root", at)
+        if not entry.checkpoint(self._known_head().checkpoint.origin).verifies(self._keys):
+            raise _Broken(f"row {at} was forged: its checkpoint is not signed by the ledger's key", at)
+        self.frontier = grown
+        self._compare_with_receipt(entry)
+
+    def _compare_with_receipt(self, entry: Entry | None) -> None:
+        """A ledger that is consistent in itself may still be a fork of the one the receipt is from."""
+        later, receipt, size = self._later, self._receipt, self.frontier.size
+        own = entry if receipt is not None and entry is not None and entry.index == receipt.index else None
+        if own is not None and receipt is not None and own.leaf_hash != receipt.leaf_hash:
+            raise _Broken(f"row {own.index} is not the one the receipt was given for", own.index)
+        if later is not None and later.size == size and later.root != self.frontier.root():
+            raise _Broken("a row up to here was replaced: the receipt has another root", size - 1 if size else None)
+
+    def _known_head(self) -> Head:
+        if self._head is None:
+            raise InvalidLedger("the file has no head of a known format")
+        return self._head
