@@ -1,0 +1,210 @@
+"""What a chain says, for people: every claim decoded, and what each link took away.
+
+Nothing here is verified by reading it. Only where a trust file is given is the chain put
+before ``grants.verify``, and only its acceptance is reported as verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from contract.call import Operation
+from contract.canonical import InvalidJson, parse_json
+from contract.scope import Scope, ScopeError
+from contract.verdict import VERDICTS, NotGranted
+from grants import jose
+from grants.claims import ChildClaims, GrantClaims, InvalidClaims, RootClaims, read
+from grants.trust import Trust
+from grants.verify import verify
+
+MAX_INSPECTED: Final = 64 * 1024
+NOT_READ: Final = "replay and revocation are not read here"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """One token as it reads. ``fault`` says why it would not even be read as its kind."""
+
+    kind: Literal["root", "derived"]
+    header: Mapping[str, Any] | None
+    claims: Any
+    bytes: int
+    fault: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "bytes": self.bytes,
+            "header": None if self.header is None else dict(self.header),
+            "claims": self.claims,
+            "fault": self.fault,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A link of the chain: who passed it to whom, what it took away, and what it would widen."""
+
+    sender: str
+    receiver: str
+    narrowed: tuple[str, ...]
+    widened: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "from": self.sender,
+            "to": self.receiver,
+            "narrowed": list(self.narrowed),
+            "widened": list(self.widened),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the chain would not be accepted now."""
+
+    verdict: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """``signatures`` is ``verified`` only where ``grants.verify`` accepted the whole chain.
+
+    ``judged_as`` is the request it was judged for; what the caller left open is taken from
+    the leaf itself, so that what is wrong with the chain comes out and not what is missing
+    from the question. ``None``: it was not judged.
+    """
+
+    tokens: tuple[TokenView, ...]
+    steps: tuple[Step, ...]
+    signatures: Literal["verified", "not verified"]
+    judged_as: Mapping[str, Any] | None
+    refusal: Refusal | None
+
+    def to_json(self) -> dict[str, Any]:
+        refusal = self.refusal
+        return {
+            "signatures": self.signatures,
+            "judged_as": None if self.judged_as is None else dict(self.judged_as),
+            "refusal": None
+            if refusal is None
+            else {"verdict": refusal.verdict, "reason": refusal.reason, "message": refusal.message},
+            "not_checked": NOT_READ,
+            "tokens": [token.to_json() for token in self.tokens],
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+def explain(
+    header: str,
+    *,
+    now: float,
+    trust: Trust | None = None,
+    audience: str | None = None,
+    client: str | None = None,
+    operation: Operation | None = None,
+) -> Inspection:
+    """Decode a chain and, where ``trust`` is given, say why it would be refused at ``now``.
+
+    Never raises for what the text holds.
+    """
+    texts = header.strip()[:MAX_INSPECTED].split(",") if header.strip() else []
+    tokens = tuple(_view(text, root=place == 0) for place, text in enumerate(texts))
+    claims = [_typed(text, root=place == 0) for place, text in enumerate(texts)]
+    steps = tuple(
+        _step(above, below)
+        for above, below in zip(claims, claims[1:], strict=False)
+        if above is not None and below is not None
+    )
+    if trust is None:
+        return Inspection(tokens, steps, "not verified", None, None)
+    leaf = claims[-1] if claims else None
+    asked = {
+        "audience": audience or (leaf.aud if leaf else ""),
+        "client": client or (leaf.act.sub if leaf else ""),
+        "operation": operation or (leaf.op.value() if leaf else Operation("SendMessage", negotiate=True)),
+    }
+    judged_as = {**asked, "operation": asked["operation"].to_json(), "now": now}
+    try:
+        verify(header.strip(), trust=trust, now=now, **asked)
+    except NotGranted as stop:
+        refusal = Refusal(VERDICTS[stop.reason].value, stop.reason.value, stop.message)
+        return Inspection(tokens, steps, "not verified", judged_as, refusal)
+    return Inspection(tokens, steps, "verified", judged_as, None)
+
+
+def _view(text: str, *, root: bool) -> TokenView:
+    kind: Literal["root", "derived"] = "root" if root else "derived"
+    try:
+        compact = jose.split(text)
+    except jose.MalformedToken as error:
+        return TokenView(kind, None, None, len(text), str(error))
+    try:
+        claims = parse_json(compact.payload, limit=jose.MAX_TOKEN_BYTES)
+        read(RootClaims if root else ChildClaims, compact.payload).scope  # noqa: B018 - reads or says why not
+    except InvalidJson as error:
+        return TokenView(kind, compact.header, None, len(text), str(error))
+    except (InvalidClaims, ScopeError) as error:
+        return TokenView(kind, compact.header, claims, len(text), str(error))
+    return TokenView(kind, compact.header, claims, len(text), None)
+
+
+def _typed(text: str, *, root: bool) -> GrantClaims | None:
+    try:
+        claims: GrantClaims = read(RootClaims if root else ChildClaims, jose.split(text).payload)
+        claims.scope  # noqa: B018 - raises where it does not read
+    except (jose.MalformedToken, InvalidClaims, ScopeError):
+        return None
+    return claims
+
+
+def _step(above: GrantClaims, below: GrantClaims) -> Step:
+    narrowed: list[str] = []
+    widened: list[str] = []
+    for name, longer in (("exp", below.exp - above.exp), ("del_max_depth", below.del_max_depth - above.del_max_depth)):
+        if longer:
+            (widened if longer > 0 else narrowed).append(f"{name} by {longer:+d}")
+    if above.scope is not None and below.scope is not None:
+        narrowed += _taken(above.scope, below.scope)
+        member = _widening(above.scope, below.scope)
+        if member is not None:
+            widened.append(member)
+    elif above.scope is not None:
+        narrowed.append("authorization_details to nothing")
+    elif below.scope is not None:
+        widened.append("authorization_details")
+    return Step(above.aud, below.aud, tuple(narrowed), tuple(widened))
+
+
+def _taken(above: Scope, below: Scope) -> list[str]:
+    taken = [
+        *_lost("actions", above.actions, below.actions),
+        *_lost("locations", above.locations, below.locations),
+    ]
+    if below.max_sensitivity is not above.max_sensitivity and below.max_sensitivity.within(above.max_sensitivity):
+        taken.append(f"max_sensitivity from {above.max_sensitivity} to {below.max_sensitivity}")
+    if above.columns is None and below.columns is not None:
+        taken.append(f"columns to {', '.join(sorted(below.columns)) or 'none'}")
+    elif above.columns is not None and below.columns is not None:
+        taken += _lost("columns", above.columns, below.columns)
+    taken += [
+        f"constraints on {column}"
+        for column, constraint in sorted(below.constraints.items())
+        if above.constraints.get(column) != constraint
+    ]
+    return taken
+
+
+def _lost(member: str, above: frozenset[str], below: frozenset[str]) -> Sequence[str]:
+    return [f"{member} without {', '.join(sorted(above - below))}"] if above - below else []
+
+
+def _widening(above: Scope, below: Scope) -> str | None:
+    try:
+        return above.widening(below)
+    except ScopeError:
+        return "constraints"

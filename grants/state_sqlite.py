@@ -1,0 +1,230 @@
+"""The state store in one SQLite file, shared by the processes of one machine.
+
+Commits are in the write-ahead log without a sync of the disk: a process that dies loses
+nothing, and a machine that dies is seen by its boot id, upon which the store is armed
+anew. Where the boot id cannot be read, every commit is synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from contract.errors import Category
+from contract.grant import VerifiedGrant
+from contract.verdict import NotGranted
+from grants.state import (
+    BUDGET,
+    Revocation,
+    RevocationKind,
+    armed_after_loss,
+    armed_at_open,
+    check_not_ended,
+    check_value,
+    fault,
+    in_order,
+    judge,
+    names_of,
+    replay_key,
+    replayed,
+    seconds_to_keep,
+    unavailable,
+)
+
+T = TypeVar("T")
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS armed (one INTEGER PRIMARY KEY CHECK (one = 1), instant INTEGER NOT NULL, boot TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS spent (leaf TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS spent_until ON spent (until);
+CREATE TABLE IF NOT EXISTS revoked (
+  kind TEXT NOT NULL, value TEXT NOT NULL, not_before REAL NOT NULL, PRIMARY KEY (kind, value)
+) WITHOUT ROWID;
+"""
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_SWEEP: Final = 64
+"""Rows of leaves that have long expired, removed with every spend."""
+
+
+class SqliteState:
+    """A ``grants.state.StateStore``. One connection in one thread; processes meet in the file."""
+
+    def __init__(self, path: Path, *, budget: float = BUDGET) -> None:
+        self._path = path
+        self._budget = budget
+        self._boot = _boot_id()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grants-state")
+
+    @classmethod
+    def open(cls, path: Path, *, now: float, budget: float = BUDGET) -> SqliteState:
+        """Raises ``grants.state.unavailable`` where the file cannot be used."""
+        store = cls(path, budget=budget)
+        try:
+            store._thread.submit(store._connect, armed_at_open(now)).result()
+        except (sqlite3.Error, OSError) as error:
+            store._thread.shutdown()
+            raise fault("unavailable", f"{path} cannot be used: {error}", Category.UNAVAILABLE) from error
+        return store
+
+    async def spend(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
+        await self._run(lambda: self._spend(grant, policy, now))
+
+    async def recheck(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
+        check_not_ended(grant, now)
+        await self._run(lambda: self._recheck(grant, policy, now))
+
+    async def revoke(self, kind: RevocationKind, value: str, *, not_before: float) -> None:
+        check_value(kind, value)
+        try:
+            await self._run_raw(lambda: self._revoke(kind, value, not_before))
+        except (sqlite3.Error, OSError) as error:
+            raise fault("unavailable", f"{self._path} does not take the revocation", Category.UNAVAILABLE) from error
+
+    async def revocations(self) -> list[Revocation]:
+        try:
+            return await self._run_raw(self._revocations)
+        except (sqlite3.Error, OSError) as error:
+            raise fault("unavailable", f"{self._path} cannot be read", Category.UNAVAILABLE) from error
+
+    async def health(self) -> None:
+        try:
+            await self._run_raw(self._probe)
+        except (sqlite3.Error, OSError) as error:
+            raise fault("unavailable", f"{self._path} cannot be written: {error}", Category.UNAVAILABLE) from error
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+        self._thread.shutdown()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._run_raw(work)
+        except (sqlite3.Error, OSError) as error:
+            raise unavailable() from error
+
+    async def _run_raw(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    # what follows runs in the store's one thread
+
+    def _spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
+        with self._writing(now) as connection:
+            self._judge(connection, grant, policy)
+            connection.execute(
+                "DELETE FROM spent WHERE leaf IN (SELECT leaf FROM spent WHERE until < ? LIMIT ?)", (now, _SWEEP)
+            )
+            leaf = (replay_key(grant), now + seconds_to_keep(grant, now))
+            if not connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
+                raise replayed()
+
+    def _recheck(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
+        self._judge(self._current(now), grant, policy)
+
+    def _judge(self, connection: sqlite3.Connection, grant: VerifiedGrant, policy: str | None) -> None:
+        names = names_of(grant, policy)
+        judge(grant, names, _instants(connection, names), armed=_armed(connection))
+
+    def _revoke(self, kind: RevocationKind, value: str, not_before: float) -> None:
+        with self._writing(None) as connection:
+            connection.execute(
+                "INSERT INTO revoked VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET not_before = max(not_before, excluded.not_before)",
+                (kind.value, value, not_before),
+            )
+
+    def _revocations(self) -> list[Revocation]:
+        rows = self._current(None).execute("SELECT kind, value, not_before FROM revoked")
+        return in_order({(kind, value): instant for kind, value, instant in rows})
+
+    def _probe(self) -> None:
+        with self._writing(None):
+            pass
+
+    @contextmanager
+    def _writing(self, now: float | None) -> Iterator[sqlite3.Connection]:
+        connection = self._current(now)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if _armed(connection) is None and now is not None:
+                _arm(connection, armed_after_loss(now), self._boot)
+            yield connection
+        except NotGranted:
+            connection.execute("COMMIT")  # keeps the armed instant, the only thing written by then
+            raise
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    def _current(self, now: float | None) -> sqlite3.Connection:
+        """The connection, made anew where the file is no longer the one that was opened."""
+        if self._connection is not None and self._file == _identity(self._path):
+            return self._connection
+        self._disconnect()
+        return self._connect(None if now is None else armed_after_loss(now))
+
+    def _connect(self, armed: int | None) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        identity = _identity(self._path)
+        connection = sqlite3.connect(self._path, isolation_level=None, timeout=self._budget)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._boot else 'FULL'}")
+        connection.executescript(_SCHEMA)
+        if armed is not None:
+            _arm(connection, armed, self._boot)
+        self._connection, self._file = connection, identity
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _arm(connection: sqlite3.Connection, instant: int, boot: str | None) -> None:
+    """Write the armed instant unless there is one of this boot; it never goes back."""
+    connection.execute(
+        "INSERT INTO armed VALUES (1, ?, ?) ON CONFLICT DO UPDATE "
+        "SET instant = max(instant, excluded.instant), boot = excluded.boot WHERE boot <> excluded.boot",
+        (instant, boot or ""),
+    )
+
+
+def _armed(connection: sqlite3.Connection) -> int | None:
+    row = connection.execute("SELECT instant FROM armed").fetchone()
+    return None if row is None else int(row[0])
+
+
+def _instants(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
+    marks = ", ".join("(?, ?)" for _ in names)
+    rows = connection.execute(
+        f"SELECT kind, value, not_before FROM revoked WHERE (kind, value) IN (VALUES {marks})",  # noqa: S608
+        [part for kind, value in names for part in (kind.value, value)],
+    )
+    held = {(kind, value): float(instant) for kind, value, instant in rows}
+    return [held.get((kind.value, value)) for kind, value in names]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _boot_id() -> str | None:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip() or None
+    except OSError:
+        return None
