@@ -137,6 +137,22 @@ def test_search_does_not_mind_case(dataset: str, query: str, run: Run) -> None:
     assert rows and rows == run(dataset, "search", query=query.upper())
 
 
+@pytest.mark.parametrize(
+    ("dataset", "query"),
+    [
+        (PURIFICATION, "resin fouling"),
+        (PURIFICATION, "air entrainment"),
+        (PURIFICATION, "ph excursion"),
+        (CHROMATOGRAPHY, "peak fronting"),
+        (CHROMATOGRAPHY, "b017"),
+        (CLINICAL, "dizziness"),
+        (CLINICAL, "haemolysed sample"),
+    ],
+)
+def test_the_examples_of_search_find_something(dataset: str, query: str, run: Run) -> None:
+    assert run(dataset, "search", query=query)
+
+
 @pytest.mark.parametrize("dataset", [PURIFICATION, CHROMATOGRAPHY, CLINICAL])
 @pytest.mark.parametrize("query", ["", "100%sure", "_____", "no such words"])
 def test_search_takes_the_text_literally(dataset: str, query: str, run: Run) -> None:
