@@ -1,0 +1,88 @@
+"""The free text of a question: what a search is to look for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from contract.schema import Parameter, SqlType
+from control_plane.confirm import confirm
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.words import Word, stem, stems, words
+
+_QUOTED: Final = re.compile(r"(?:(?<=\s)|^)(?:'([^']+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?=[\s.,;:!?)]|$)")
+_LINKS: Final = frozenset(
+    stem(word)
+    for word in [
+        "for",
+        "about",
+        "with",
+        "containing",
+        "contain",
+        "mentioning",
+        "mention",
+        "mentions",
+        "matching",
+        "called",
+        "named",
+        "regarding",
+    ]
+)
+
+
+def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> tuple[str, str] | None:
+    """The name and value of the one free-text parameter, or ``None`` where nothing is left for it.
+
+    Quoted text wins; then what follows *for*, *with*, *mentioning* and the like; then the
+    words that neither the capability nor the dataset accounts for.
+    """
+    open_parameters = [item for item in capability.parameters if _is_free(item)]
+    if len(open_parameters) != 1:
+        return None
+    parameter = open_parameters[0]
+    quoted = [next(part for part in match.groups() if part) for match in _QUOTED.finditer(question)]
+    if quoted:
+        text = quoted[0] if len(quoted) == 1 else ""
+    else:
+        text = _unaccounted(question, descriptor, capability)
+    value = confirm(parameter, text.strip()) if text.strip() else None
+    return None if value is None else (parameter.name, str(value))
+
+
+def _is_free(parameter: Parameter) -> bool:
+    return (
+        parameter.type is SqlType.STRING
+        and parameter.pattern is None
+        and not parameter.values
+        and not parameter.repeated
+    )
+
+
+def _unaccounted(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> str:
+    known = frozenset(stems(" ".join((descriptor.dataset, *descriptor.schemas, *capability.keywords, capability.name))))
+    asked = words(question)
+    for number, word in enumerate(asked):
+        if word.stem in _LINKS:
+            tail = _tail(asked[number + 1 :], known)
+            if tail:
+                return question[tail[0].start : tail[-1].end]
+    left = [word for word in asked if not word.is_stop and word.stem not in known and word.stem not in _LINKS]
+    return " ".join(word.text for word in left)
+
+
+def _tail(words_after: Sequence[Word], known: frozenset[str]) -> Sequence[Word]:
+    """What follows a link, unless that is only the dataset's own words (*for batches with …*)."""
+
+    def accounted(word: Word) -> bool:
+        return word.is_stop or word.stem in known
+
+    own = next((number for number, word in enumerate(words_after) if not accounted(word)), len(words_after))
+    if own == len(words_after) or words_after[own].stem in _LINKS:
+        return ()
+    start, end = 0, len(words_after)
+    while words_after[start].is_stop and words_after[start].stem not in known:
+        start += 1
+    while accounted(words_after[end - 1]):
+        end -= 1
+    return words_after[start:end]

@@ -1,0 +1,221 @@
+"""From words to a capability and typed arguments: offline, deterministic, and never authoritative.
+
+It knows nothing of any world: everything comes from the descriptors it is given (keywords,
+examples, descriptions, parameter patterns, values and synonyms). It proposes; resolution,
+admission and binding decide. A model's typed intent goes through ``check_proposal`` and
+ends as the same value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from contract.schema import SqlType
+from contract.verdict import NotGranted, Reason
+from control_plane.arguments import Found, find_arguments
+from control_plane.confirm import confirm
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.free_text import find_text
+from control_plane.words import content_stems, find_phrase, stems
+
+MAX_QUESTION_CHARS: Final = 4_000
+_KEYWORD, _NAME, _EXAMPLE, _DESCRIPTION, _DATASET, _FILLED, _MISSING = 3.0, 2.0, 4.0, 0.5, 1.0, 1.5, 0.75
+_SAME: Final = 1e-9
+_GOOD_EXAMPLE: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A parameter a call still needs, as it may be told to the asker."""
+
+    name: str
+    type: SqlType
+    values: tuple[str, ...]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A call that a question seems to ask for. ``missing`` is empty where it is complete.
+
+    ``capability`` may be an operation the dataset prohibits: admission refuses it by name.
+    """
+
+    dataset: str
+    capability: str
+    arguments: Mapping[str, Any]
+    missing: tuple[Missing, ...]
+    score: float
+
+
+def interpret(question: str, descriptors: Sequence[DatasetDescriptor], *, now: float) -> Proposal | None:
+    """The call a question asks for, or ``None`` where it is not understood or two fit equally.
+
+    ``now`` is POSIX seconds. Raises ``NotGranted(INTENT_NOT_UNDERSTOOD)`` for an empty
+    question and for one of more than ``MAX_QUESTION_CHARS`` characters.
+    """
+    if not question.strip():
+        raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, "the question is empty; ask for something")
+    if len(question) > MAX_QUESTION_CHARS:
+        limit = f"the question is longer than {MAX_QUESTION_CHARS} characters; ask more briefly"
+        raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, limit)
+    prohibited = _prohibited(question, descriptors)
+    if prohibited is not None:
+        return prohibited
+    reading = _Reading.of(question, descriptors)
+    proposals = [
+        proposal
+        for descriptor in descriptors
+        for capability in descriptor.capabilities
+        if (proposal := _propose(reading, descriptor, capability, now)) is not None
+    ]
+    proposals.sort(key=lambda item: (-item.score, item.dataset, item.capability))
+    if not proposals or (len(proposals) > 1 and proposals[0].score - proposals[1].score < _SAME):
+        return None
+    return proposals[0]
+
+
+def check_proposal(raw: Any, descriptors: Sequence[DatasetDescriptor]) -> Proposal | None:
+    """A model's typed intent ``{"dataset", "capability", "arguments"}``, confirmed by code.
+
+    Anything that names no registered capability or an undeclared argument is ``None``; an
+    argument that does not fit its parameter counts as missing.
+    """
+    if not isinstance(raw, dict) or not {"dataset", "capability"} <= set(raw) <= {"dataset", "capability", "arguments"}:
+        return None
+    descriptor = next((item for item in descriptors if item.dataset == raw["dataset"]), None)
+    name, arguments = raw["capability"], raw.get("arguments", {})
+    capability = descriptor.capability(name) if descriptor is not None and isinstance(name, str) else None
+    if descriptor is None or capability is None or not isinstance(arguments, dict):
+        return None
+    if any(not isinstance(key, str) or capability.parameter(key) is None for key in arguments):
+        return None
+    confirmed = {
+        parameter.name: value
+        for parameter in capability.parameters
+        if parameter.name in arguments and (value := confirm(parameter, arguments[parameter.name])) is not None
+    }
+    refused = frozenset(arguments) - frozenset(confirmed)
+    return _proposal(descriptor, capability, confirmed, refused, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A question's stems, and how telling each keyword stem is among the capabilities at hand."""
+
+    question: str
+    stems: tuple[str, ...]
+    content: tuple[str, ...]
+    telling: Mapping[str, float]
+
+    @classmethod
+    def of(cls, question: str, descriptors: Sequence[DatasetDescriptor]) -> _Reading:
+        sets = [_keyword_stems(item) for descriptor in descriptors for item in descriptor.capabilities]
+        counts: dict[str, int] = {}
+        for found in sets:
+            for stem in found:
+                counts[stem] = counts.get(stem, 0) + 1
+        telling = {stem: math.log(1 + len(sets) / count) for stem, count in counts.items()}
+        return cls(question, stems(question), content_stems(question), telling)
+
+
+def _propose(
+    reading: _Reading, descriptor: DatasetDescriptor, capability: DatasetCapability, now: float
+) -> Proposal | None:
+    found = find_arguments(reading.question, capability.parameters, now)
+    shaped = len(found.values)
+    arguments = dict(found.values)
+    text = find_text(reading.question, descriptor, capability)
+    if text is not None:
+        arguments[text[0]] = text[1]
+    keywords = _matched(reading, capability)
+    example = _example(reading, capability, found)
+    nouns = frozenset(stems(" ".join((descriptor.dataset, *descriptor.schemas))))
+    cued = any(not nouns.issuperset(phrase) for phrase in keywords) or example >= _GOOD_EXAMPLE
+    proposal = _proposal(descriptor, capability, arguments, found.ambiguous, 0.0)
+    if not cued and not (keywords and shaped and not proposal.missing):
+        return None
+    score = (
+        _KEYWORD * sum(_weight(reading, phrase) for phrase in keywords)
+        + _EXAMPLE * example
+        + _DESCRIPTION * len(set(reading.content) & set(content_stems(capability.description)))
+        + _DATASET * _about(reading, descriptor)
+        + _FILLED * shaped
+        - _MISSING * len(proposal.missing)
+    )
+    return _proposal(descriptor, capability, arguments, found.ambiguous, score)
+
+
+def _proposal(
+    descriptor: DatasetDescriptor,
+    capability: DatasetCapability,
+    arguments: Mapping[str, Any],
+    open_names: frozenset[str],
+    score: float,
+) -> Proposal:
+    missing = tuple(
+        Missing(parameter.name, parameter.type, parameter.values, parameter.description)
+        for parameter in capability.parameters
+        if parameter.name not in arguments and (parameter.required or parameter.name in open_names)
+    )
+    ordered = {item.name: arguments[item.name] for item in capability.parameters if item.name in arguments}
+    return Proposal(descriptor.dataset, capability.name, MappingProxyType(ordered), missing, score)
+
+
+def _prohibited(question: str, descriptors: Sequence[DatasetDescriptor]) -> Proposal | None:
+    """A question that says every word of a prohibited operation's name, in order, asks for it."""
+    asked = content_stems(question)
+    found = [
+        (descriptor.dataset, name, _DATASET * len(set(asked) & set(content_stems(descriptor.dataset))))
+        for descriptor in descriptors
+        for name in descriptor.prohibited
+        if find_phrase(content_stems(name), asked) is not None
+    ]
+    if not found:
+        return None
+    dataset, name, score = min(found, key=lambda item: (-item[2], item[0], item[1]))
+    return Proposal(dataset, name, MappingProxyType({}), (), score)
+
+
+def _keyword_phrases(capability: DatasetCapability) -> list[tuple[str, ...]]:
+    phrases = [stems(keyword) for keyword in (*capability.keywords, capability.name)]
+    return list(dict.fromkeys(phrase for phrase in phrases if phrase))
+
+
+def _keyword_stems(capability: DatasetCapability) -> frozenset[str]:
+    return frozenset(stem for phrase in _keyword_phrases(capability) for stem in phrase)
+
+
+def _matched(reading: _Reading, capability: DatasetCapability) -> list[tuple[str, ...]]:
+    return [phrase for phrase in _keyword_phrases(capability) if find_phrase(phrase, reading.stems) is not None]
+
+
+def _weight(reading: _Reading, phrase: tuple[str, ...]) -> float:
+    return max(reading.telling[stem] for stem in phrase)
+
+
+def _example(reading: _Reading, capability: DatasetCapability, found: Found) -> float:
+    """Likeness to the best example, 0 to 1, with arguments left out of both sides."""
+    asked = _plain(reading.question) - found.used
+    best = 0.0
+    for example in capability.examples:
+        told = _plain(example)
+        union = asked | told
+        best = max(best, len(asked & told) / len(union) if union else 0.0)
+    return best
+
+
+def _plain(text: str) -> frozenset[str]:
+    return frozenset(stem for stem in content_stems(text) if not re.search(r"\d", stem))
+
+
+def _about(reading: _Reading, descriptor: DatasetDescriptor) -> float:
+    name = stems(descriptor.dataset)
+    named = 3.0 if find_phrase(name, reading.stems) is not None else 0.0
+    told = set(content_stems(" ".join((descriptor.dataset, descriptor.description, *descriptor.schemas))))
+    return named + 0.5 * len(set(reading.content) & told)
