@@ -17,11 +17,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cache.result_cache import Hit
 from contract.authority import Authority
 from contract.grant import VerifiedGrant
+from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 from contract.verdict import Decision, NotGranted, Reason
 from control_plane.admission import AdmissionRequest, decide
@@ -48,8 +49,8 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
 
     async def path() -> Answer:
         trail.grant = grant = verify(request, service, now)
-        trail.call = call = bind(request, grant, world, service)
-        trail.decision, authority = await admit(grant, call, world, service, now)
+        trail.call = call = bind(request, grant, world)
+        trail.decision, authority = await admit(grant, call, world, now)
         await spend(authority, service, now)
         found = await find(authority, call, service, now) or await run(authority, call, service, execute)
         trail.found = found
@@ -76,53 +77,34 @@ def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
     return grant
 
 
-def bind(request: Request, grant: VerifiedGrant, world: World, service: Service) -> BoundCall:
-    """The call that arrived, inside the grant's scope, with validated canonical arguments.
+def bind(request: Request, grant: VerifiedGrant, world: World) -> BoundCall:
+    """The call that arrived, inside the grant's scope: a known person, validated canonical arguments.
 
     A dataset or capability unknown here is left for admission to name.
     """
     call, scope = request.parsed_call(), grant.scope
     if scope is None:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
-    if service.agent_id not in scope.locations:
-        raise NotGranted(Reason.GRANT_AUDIENCE_MISMATCH, "the grant does not name this agent as a location")
     if call.dataset != scope.dataset or call.capability not in scope.actions:
         raise NotGranted(Reason.GRANT_WIDENED, "the call would widen the grant")
-    served = world.datasets.get(call.dataset)
-    capability = served.capabilities.get(call.capability) if served else None
-    bound = bind_arguments(capability.template, call.arguments) if capability else None
-    return BoundCall(call=call, served=served, capability=capability, bound=bound)
-
-
-async def admit(
-    grant: VerifiedGrant, call: BoundCall, world: World, service: Service, now: float
-) -> tuple[Decision, Authority]:
-    """This agent's own decision, and the authority it makes together with the grant."""
-    accepted, claimed = service.trust.policy_versions, grant.tctx.get("policy_version")
-    if accepted is not None and claimed not in accepted:
-        raise NotGranted(Reason.UNKNOWN_POLICY_VERSION, "the sender decided under a policy version unknown here")
     principal = world.directory.find(grant.issuer, grant.subject)
     if principal is None or principal.tenant != grant.tenant:
         raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
-    scope = grant.scope
-    decision = await decide(
-        AdmissionRequest(
-            principal=principal,
-            dataset=call.call.dataset,
-            capability=call.call.capability,
-            descriptor=world.lookup(call.call.dataset),
-            revision=scope.revision if scope else None,
-            dataset_version=scope.dataset_version if scope else None,
-            now=now,
-        ),
-        world.evaluator,
-    )
+    served = world.datasets.get(call.dataset)
+    capability = served.capabilities.get(call.capability) if served else None
+    bound = bind_arguments(capability.template, call.arguments) if capability else None
+    return BoundCall(call=call, principal=principal, served=served, capability=capability, bound=bound)
+
+
+async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float) -> tuple[Decision, Authority]:
+    """This agent's own decision, and the authority it makes together with the grant."""
+    decision = await decide(admission_request(grant, call.principal, call.call.capability, world, now), world.evaluator)
     if call.served is None or call.capability is None:
         raise NotGranted(decision.reason, decision.rationale, policy_id=decision.policy_id)
     authority = Authority.of(
         grant,
         decision,
-        principal,
+        call.principal,
         capability=call.call.capability,
         schema_version=call.served.descriptor.schema_version,
         sensitivity=call.capability.descriptor.sensitivity,
@@ -259,6 +241,25 @@ def reusable(call: BoundCall, service: Service) -> bool:
         and capability.descriptor.cacheable
         and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)
         and capability.template.deterministic
+    )
+
+
+def admission_request(
+    grant: VerifiedGrant, principal: Principal, capability: str, world: World, now: float
+) -> AdmissionRequest:
+    """What this agent decides about: its own descriptor and principal, beside what the sender states."""
+    scope = grant.scope
+    if scope is None:
+        raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
+    return AdmissionRequest(
+        principal=principal,
+        dataset=scope.dataset,
+        capability=capability,
+        descriptor=world.lookup(scope.dataset),
+        policy_version=world.policy_version,
+        now=now,
+        stated_dataset_version=scope.dataset_version,
+        stated_revision=scope.revision,
     )
 
 

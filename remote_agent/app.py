@@ -119,8 +119,7 @@ async def _askable(service: Service, caller: Caller, grants: tuple[str, ...]) ->
                     dataset=name,
                     capability=capability.name,
                     descriptor=served.descriptor,
-                    revision=None,
-                    dataset_version=None,
+                    policy_version=world.policy_version,
                     now=now,
                 ),
                 world.evaluator,
@@ -158,4 +157,3 @@ def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
     async def readyz() -> Response:
         ready, report = await lifecycle.readiness()
         return JSONResponse(report, status_code=200 if ready else 503)
-

@@ -93,9 +93,7 @@ class GovernedRequestHandler(RequestHandler):
         task = self._finish(answer, caller, task_id, context_id)
         for artifact in task.artifacts:
             yield TaskArtifactUpdateEvent(task_id=task_id, context_id=context_id, artifact=artifact, last_chunk=True)
-        yield TaskStatusUpdateEvent(
-            task_id=task_id, context_id=context_id, status=task.status, metadata=task.metadata
-        )
+        yield TaskStatusUpdateEvent(task_id=task_id, context_id=context_id, status=task.status, metadata=task.metadata)
 
     @validate_request_params
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:

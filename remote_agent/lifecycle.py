@@ -28,13 +28,17 @@ _GRACE_S = 60.0
 
 @dataclass(slots=True)
 class Lifecycle:
-    """One running dataset agent. ``fault`` is why the newest reload was not taken over, if it was not."""
+    """One running dataset agent.
+
+    ``attempts`` counts reloads; ``fault`` is why the newest was not taken over, if it was not.
+    """
 
     settings: Settings
     service: Service
     public_url: str
     mask_key: bytes = field(repr=False)
     fault: str | None = None
+    attempts: int = 0
     _card: tuple[int, dict[str, Any]] | None = None
     _retiring: set[asyncio.Task[None]] = field(default_factory=set)
     _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -72,6 +76,7 @@ class Lifecycle:
         """
         async with self._reloading:
             old = self.service.world
+            self.attempts += 1
             try:
                 trust = load_trust(self.settings.trust_path)
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=self.mask_key)

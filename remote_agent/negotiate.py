@@ -13,10 +13,10 @@ from typing import Any
 
 from contract.grant import VerifiedGrant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
-from control_plane.admission import AdmissionRequest, decide
+from control_plane.admission import decide
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import Proposal, interpret
-from remote_agent.answer import accountable, record, verify
+from remote_agent.answer import accountable, admission_request, record, verify
 from remote_agent.card import only
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.service import Service, World
@@ -51,18 +51,7 @@ async def _admissible(grant: VerifiedGrant, world: World, now: float) -> tuple[D
     if principal is None or principal.tenant != grant.tenant:
         raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
     decisions = {
-        action: await decide(
-            AdmissionRequest(
-                principal=principal,
-                dataset=scope.dataset,
-                capability=action,
-                descriptor=world.lookup(scope.dataset),
-                revision=scope.revision,
-                dataset_version=scope.dataset_version,
-                now=now,
-            ),
-            world.evaluator,
-        )
+        action: await decide(admission_request(grant, principal, action, world, now), world.evaluator)
         for action in sorted(scope.actions)
     }
     granted = {action for action, decision in decisions.items() if decision.verdict is Verdict.GRANTED}

@@ -9,6 +9,7 @@ from typing import Any
 from contract.call import Call, Operation
 from contract.grant import VerifiedGrant
 from contract.ids import InvocationId, SessionId, new_id
+from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, ResultDocument
 from contract.scope import Sensitivity
 from contract.verdict import Decision, NotGranted, Reason
@@ -68,6 +69,7 @@ class BoundCall:
     """A call inside its grant's scope. The last three are ``None`` where this agent serves no such thing."""
 
     call: Call
+    principal: Principal
     served: ServedDataset | None
     capability: ServedCapability | None
     bound: Bound | None
@@ -126,7 +128,6 @@ class Trail:
     call: BoundCall | None = None
     decision: Decision | None = None
     found: Found | None = None
-    principal_class: str | None = None
 
     def row(self, agent_id: str, now: float) -> LedgerRow:
         """The terminal row of this request as far as it came: ids, codes and digests only."""
@@ -177,7 +178,7 @@ class Trail:
             "issuer": grant.issuer,
             "subject": grant.subject,
             "tenant": grant.tenant,
-            "principal_class": self.principal_class,
+            "principal_class": self.call.principal.principal_class if self.call else None,
             "root_jti": grant.root_jti,
             "leaf_jti": grant.leaf_jti,
             "txn": grant.txn,

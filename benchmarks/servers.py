@@ -1,0 +1,69 @@
+"""Servers as processes of their own, pinned to a core and stopped by process id."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+START_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A started server that answers on ``port``."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def python(cls, module: str, *, core: int) -> Server:
+        port = free_port()
+        return cls.start([sys.executable, "-m", module, str(port)], port, core=core, env={})
+
+    @classmethod
+    def start(cls, command: list[str], port: int, *, core: int, env: dict[str, str]) -> Server:
+        process = subprocess.Popen(
+            command,
+            env=os.environ | {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"} | env,
+            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        )
+        server = cls(port, process)
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return server
+            time.sleep(0.05)
+        server.stop()
+        raise SystemExit(f"{command} did not start")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def fdatasync_ms(folder: Path) -> float:
+    """The median time of one small durable write, in milliseconds."""
+    times = []
+    with (folder / "probe").open("wb", buffering=0) as file:
+        for _ in range(50):
+            started = time.perf_counter()
+            file.write(b"x" * 512)
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - started) * 1000)
+    return sorted(times)[25]

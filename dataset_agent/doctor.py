@@ -1,0 +1,137 @@
+"""``doctor``: what is set up, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import httpx
+import typer
+
+from cache.keys import load_secret
+from cache.opening import open_store
+from cache.store import StoreUnavailable
+from contract.errors import DatasetAgentError
+from contract.settings import Settings
+from contract.verdict import NotGranted
+from control_plane.policy import load_policies
+from control_plane.principals import load_directory
+from control_plane.registry import load_registry
+from dataset_agent.console import EXIT_FAULT, AsJson, print_json, table
+from grants.keys import FileSigner
+from grants.state import open_state
+from grants.trust import load_trust
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check. ``advice`` says what to do where it is not ok."""
+
+    check: str
+    status: Literal["ok", "absent", "broken"]
+    advice: str = ""
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Check keys, trust, datasets, policies, stores and the dataset agent; exit 1 where one is broken."""
+    settings = Settings()
+    findings = [*_files(settings), *asyncio.run(_services(settings))]
+    if as_json:
+        print_json({"home": str(settings.home), "findings": [asdict(finding) for finding in findings]})
+    else:
+        table(f"Home: {settings.home}", ("check", "status", "what to do"), [_row(finding) for finding in findings])
+    if any(finding.status == "broken" for finding in findings):
+        raise typer.Exit(EXIT_FAULT)
+
+
+def _row(finding: Finding) -> tuple[str, str, str]:
+    return finding.check, finding.status, finding.advice
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    yield _check("trust file", lambda: load_trust(settings.trust_path))
+    for name, path in (
+        ("issuer key", settings.issuer_dir / "grant.jwk"),
+        ("root holder key", settings.root_dir / "holder.jwk"),
+        ("dataset agent key", settings.remote_dir / "agent.jwk"),
+    ):
+        if path.exists() or path.parent.exists():
+            yield _check(name, lambda path=path: FileSigner.load(path))  # type: ignore[misc]
+        else:
+            yield Finding(name, "absent", "only needed where that role runs: dataset-agent keys init")
+    if settings.remote_dir.exists():
+        yield _check("cache secret", lambda: load_secret(settings))
+    yield _check("policies", lambda: load_policies(settings.datasets / "policies"))
+    yield _check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
+    yield from _datasets(settings)
+
+
+def _datasets(settings: Settings) -> Iterator[Finding]:
+    try:
+        registry = load_registry(settings.datasets)
+    except DatasetAgentError as error:
+        yield Finding("datasets", "broken", error.message)
+        return
+    for name in registry.datasets:
+        yield Finding(f"dataset {name}", "ok")
+    for name, why in registry.invalid.items():
+        yield Finding(f"dataset {name}", "broken", why)
+
+
+async def _services(settings: Settings) -> list[Finding]:
+    return [
+        await _acheck("state store", lambda: _state(settings)),
+        await _acheck("cache store", lambda: _cache(settings)),
+        await _agent(settings),
+    ]
+
+
+async def _state(settings: Settings) -> None:
+    state = await open_state(settings)
+    try:
+        await state.health()
+    finally:
+        await state.close()
+
+
+async def _cache(settings: Settings) -> None:
+    store = open_store(settings)
+    try:
+        await store.health()
+    finally:
+        await store.close()
+
+
+async def _agent(settings: Settings) -> Finding:
+    """The running agent says in its readiness what it could not load."""
+    name = f"dataset agent {settings.url}"
+    try:
+        async with httpx.AsyncClient(timeout=2.0, trust_env=False) as http:
+            report = (await http.get(f"{settings.url.rstrip('/')}/readyz")).json()
+    except (httpx.HTTPError, ValueError):
+        return Finding(name, "absent", "not reached: dataset-agent serve, or set DATASET_AGENT_URL")
+    if report.get("status") != "ready":
+        return Finding(name, "broken", str(report.get("state")))
+    if report.get("reload_fault"):
+        return Finding(name, "broken", f"the last reload was refused: {report['reload_fault']}")
+    if report.get("invalid"):
+        return Finding(name, "broken", "; ".join(f"{k}: {v}" for k, v in report["invalid"].items()))
+    return Finding(name, "ok")
+
+
+def _check(name: str, probe: Callable[[], object]) -> Finding:
+    try:
+        probe()
+    except (DatasetAgentError, OSError) as error:
+        return Finding(name, "broken", str(error))
+    return Finding(name, "ok")
+
+
+async def _acheck(name: str, probe: Callable[[], Awaitable[None]]) -> Finding:
+    try:
+        await probe()
+    except (DatasetAgentError, NotGranted, StoreUnavailable, OSError) as error:
+        return Finding(name, "broken", str(error))
+    return Finding(name, "ok")
