@@ -1,0 +1,1 @@
+"""The asking side: an ADK agent folder around a framework-free path (``ask.py``)."""

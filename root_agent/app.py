@@ -1,0 +1,126 @@
+"""The root agent for applications: ``POST /ask`` with a person's bearer token.
+
+A verdict is an answer: 200 whatever it is. Faults are problem details (RFC 9457).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from contract.canonical import InvalidJson, parse_json
+from contract.errors import Category, Component, DatasetAgentError
+from contract.verdict import NotGranted
+from root_agent.answer_view import to_json
+from root_agent.entry import RootAgent
+from root_agent.opening import close_service
+from root_agent.service import Service
+
+log = logging.getLogger(__name__)
+
+_QUESTION: Final = frozenset({"question"})
+_CALL: Final = frozenset({"dataset", "capability", "arguments"})
+_NO_STORE: Final = {"Cache-Control": "no-store"}
+
+
+def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
+    """The HTTP application. Closes the service when it shuts down."""
+    root = RootAgent(service)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await root.close()
+        await close_service(service)
+
+    app = FastAPI(title="dataset-agent root", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.state.root = root
+
+    @app.post("/ask")
+    async def ask(request: Request) -> JSONResponse:
+        token = _bearer(request)
+        wanted = _wanted(await _body(request, max_body_bytes))
+        answer = await root.ask(token, **wanted)
+        target = answer.asking.target
+        name = service.cards.name(target.agent_id) if target and target.agent_id else None
+        return JSONResponse(to_json(answer, agent_name=name), headers=_NO_STORE)
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz")
+    async def readyz() -> JSONResponse:
+        try:
+            service.ledger.health()
+        except NotGranted as problem:
+            return JSONResponse({"status": "unavailable", "ledger": problem.message}, status_code=503)
+        return JSONResponse({"status": "ok", "policy_version": service.world.policy_version})
+
+    @app.exception_handler(DatasetAgentError)
+    async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
+        return _problem(error)
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, error: Exception) -> JSONResponse:
+        log.error("a request failed with %s", type(error).__name__)
+        return _problem(
+            DatasetAgentError(
+                Component.ROOT_AGENT, Category.INTERNAL, "root_agent.request.failed", "the root agent failed"
+            )
+        )
+
+    return app
+
+
+def _bearer(request: Request) -> str | None:
+    lines = request.headers.getlist("authorization")
+    scheme, _, token = (lines[0] if len(lines) == 1 else "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise DatasetAgentError(
+                Component.ROOT_AGENT,
+                Category.INVALID_INPUT,
+                "root_agent.body.too_large",
+                f"the request body is over {limit} bytes",
+            )
+    return bytes(body)
+
+
+def _wanted(body: bytes) -> dict[str, Any]:
+    try:
+        value = parse_json(body, limit=len(body))
+    except InvalidJson as error:
+        raise _invalid(f"the body is not acceptable: {error}") from error
+    if isinstance(value, dict) and set(value) == _QUESTION:
+        return {"question": value["question"]}
+    if isinstance(value, dict) and set(value) == _CALL:
+        return {"call": value}
+    raise _invalid('send {"question"} or {"dataset", "capability", "arguments"}')
+
+
+def _invalid(message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.ROOT_AGENT, Category.INVALID_INPUT, "root_agent.ask.body", message)
+
+
+def _problem(error: DatasetAgentError) -> JSONResponse:
+    status = 413 if error.code.endswith("too_large") else error.http_status_code()
+    headers = dict(_NO_STORE)
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="dataset-agent"'
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    return JSONResponse(
+        error.to_problem_json() | {"status": status}, status, headers=headers, media_type="application/problem+json"
+    )

@@ -1,0 +1,330 @@
+"""The asking path. Read this file first on the asking side.
+
+    interpret_intent -> discover_datasets -> resolve_capability -> evaluate_admission
+        GRANTED        -> plan -> execute -> validate -> record_evidence -> explain_response
+        REFUSED        -> record_refusal
+        INDETERMINATE  -> record_indeterminate
+
+Each step takes a frozen ``Asking`` and returns the next. A step that cannot go on raises
+``NotGranted``; ``take`` turns that into the decision the path ends with. Nothing here knows
+A2A or ADK: ``workflow.py`` runs these steps as the nodes of an ADK ``Workflow`` and routes on
+``Asking.verdict`` alone, and ``execute`` happens there, through ``delegate.py``.
+
+The seed's ``CheckCache`` is no step of the root: only the dataset agent may look into its
+cache, after its own admission, so a hit is one of the ways it executes a call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
+
+from contract.call import Call, Operation
+from contract.scope import Scope
+from contract.verdict import Decision, NotGranted, Reason, Verdict
+from control_plane.admission import AdmissionRequest, decide
+from control_plane.descriptor import DatasetDescriptor
+from control_plane.discovery import CatalogueEntry, discover
+from control_plane.interpret import Proposal, check_proposal, interpret
+from control_plane.registry import InvalidDataset
+from grants.claims import RootClaims, read
+from grants.derive import derive, header_value, leaf_digest, leaf_jti
+from grants.jose import split
+from grants.mint import mint_root
+from root_agent.asking import Answer, Asking, Missing, Offer, Plan, Sent, Target, TypedCall, Unavailable
+from root_agent.evidence_row import evidence_row
+from root_agent.receipt import verify_reply
+from root_agent.reply import Outcome, Reply, stop_of
+from root_agent.service import Service
+from root_agent.telemetry import traceparent
+
+log = logging.getLogger(__name__)
+
+Step = Callable[[Asking, Service], Awaitable[Asking]]
+
+
+async def take(step: Step, asking: Asking, service: Service) -> Asking:
+    """One step. A stop becomes a decision; an unforeseen fault becomes one too, by type only."""
+    try:
+        return await step(asking, service)
+    except NotGranted as stop:
+        return asking.stopped(stop.decision(service.world.policy_version))
+    except Exception as fault:
+        # The text of an unforeseen fault may quote an argument or a row: only its type is logged.
+        log.error("asking failed in %s with %s", getattr(step, "__name__", "a step"), type(fault).__name__)
+        failed = NotGranted(Reason.EXECUTION_FAILED, "the root agent failed")
+        return asking.stopped(failed.decision(service.world.policy_version))
+
+
+async def interpret_intent(asking: Asking, service: Service) -> Asking:
+    """Who asks, in this service's own directory; the words themselves prove nothing."""
+    principal = service.world.directory.find(asking.person.issuer, asking.person.subject)
+    if principal is None:
+        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the verified person is not in the directory")
+    return replace(asking, principal=principal)
+
+
+async def discover_datasets(asking: Asking, service: Service) -> Asking:
+    """What verified cards offer, and of that what this person may use, before it is cut to a few."""
+    offered, unavailable = await _catalogue(service)
+    asking = replace(asking, offered=offered, unavailable=unavailable)
+    if asking.principal is None or asking.wanted.question is None:
+        return asking
+    by_place = {(offer.agent_id, offer.dataset): offer for offer in offered}
+    entries = [
+        CatalogueEntry(offer.descriptor, offer.agent_id, offer.agent_url)
+        for offer in offered
+        if isinstance(offer.descriptor, DatasetDescriptor)
+    ]
+    found = discover(asking.wanted.question, entries, asking.principal, limit=service.discovery_limit)
+    candidates = tuple(
+        _narrowed(by_place[item.entry.agent_id, item.entry.descriptor.dataset], frozenset(item.capabilities))
+        for item in found.candidates
+    )
+    return replace(asking, candidates=candidates, funnel=asdict(found.funnel))
+
+
+async def resolve_capability(asking: Asking, service: Service) -> Asking:
+    """Exactly one (dataset, capability) with typed arguments, by code."""
+    if asking.wanted.call is not None:
+        return replace(asking, target=_target(asking, asking.wanted.call))
+    return _resolved(asking, _best_reading(asking, service.clock()))
+
+
+async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None) -> Asking:
+    """As ``resolve_capability``, from what a model proposed; the same code confirms it."""
+    proposal = None if proposed is None else check_proposal(dict(proposed), shown_to_model(asking))
+    return _resolved(asking, proposal)
+
+
+async def evaluate_admission(asking: Asking, service: Service) -> Asking:
+    """The root's own decision. Only a GRANTED one lets a grant be minted."""
+    principal, target = asking.principal, asking.target
+    if principal is None or target is None:
+        raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, "nothing was resolved to be admitted")
+    descriptor = target.descriptor
+    decision = await decide(
+        AdmissionRequest(
+            principal=principal,
+            dataset=target.call.dataset,
+            capability=target.call.capability,
+            descriptor=descriptor,
+            policy_version=service.world.policy_version,
+            now=service.clock(),
+        ),
+        service.world.evaluator,
+    )
+    if decision.verdict is Verdict.GRANTED and target.missing:
+        names = ", ".join(missing.name for missing in target.missing)
+        raise NotGranted(Reason.ARGUMENTS_MISSING, f"the question does not say: {names}")
+    return replace(asking, admitted=decision, stop=None if decision.verdict is Verdict.GRANTED else decision)
+
+
+async def plan(asking: Asking, service: Service) -> Asking:
+    """One admitted call, as the bytes that will be sent, and the root token for just that."""
+    principal, target, decision = asking.principal, asking.target, asking.admitted
+    if principal is None or target is None or decision is None or not isinstance(target.descriptor, DatasetDescriptor):
+        raise NotGranted(Reason.NO_ACTIVE_GRANT, "there is nothing admitted to plan")
+    agent_id, capability = target.agent_id, target.descriptor.capability(target.call.capability)
+    if agent_id is None or capability is None:
+        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "no agent offers the capability")
+    scope = Scope(
+        dataset=target.descriptor.dataset,
+        dataset_version=target.descriptor.version,
+        revision=target.descriptor.revision,
+        actions=frozenset({capability.name}),
+        locations=frozenset({agent_id}),
+        max_sensitivity=min(capability.sensitivity, principal.clearance, key=lambda level: level.rank),
+        columns=decision.obligations.columns,
+        constraints=decision.obligations.rows,
+    )
+    token = mint_root(
+        service.issuer,
+        issuer_url=service.issuer_url,
+        decision=decision,
+        principal=principal,
+        holder=service.holder_entry,
+        scope=scope,
+        intent=capability.name,
+        rctx=_run_context(asking),
+        now=service.clock(),
+        ttl=service.root_ttl,
+    )
+    return replace(asking, plan=Plan(Call.parse(target.call.encode()), agent_id, scope, token))
+
+
+def prepare(asking: Asking, service: Service) -> Sent:
+    """Headers for one attempt, made at the moment it leaves: a fresh leaf for exactly these bytes.
+
+    The plan is checked here, where it is consumed, and not only where it was made.
+    """
+    planned, target, decision = asking.plan, asking.target, asking.admitted
+    if planned is None or target is None or decision is None or asking.verdict is not Verdict.GRANTED:
+        raise NotGranted(Reason.NO_ACTIVE_GRANT, "nothing was admitted to be sent")
+    call, scope = planned.call, planned.scope
+    if call.raw != target.call.encode() or call.dataset != scope.dataset or call.capability not in scope.actions:
+        raise NotGranted(Reason.GRANT_WIDENED, "the plan is not the call that was admitted")
+    audience = service.trust.agent(planned.agent_id)
+    if audience is None or planned.agent_id not in scope.locations:
+        raise NotGranted(Reason.GRANT_AUDIENCE_MISMATCH, "the plan names an agent the grant does not")
+    chain = derive(
+        (planned.root_token,),
+        service.holder,
+        audience=audience,
+        operation=Operation("SendMessage", call_hash=call.call_hash),
+        now=service.clock(),
+        ttl=service.leaf_ttl,
+    )
+    root = read(RootClaims, split(planned.root_token).payload)
+    headers = service.headers(planned.agent_id, header_value(chain), traceparent(asking.trace_id))
+    return Sent(headers, leaf_jti(chain), leaf_digest(chain), root.jti, root.txn)
+
+
+def settle(asking: Asking, service: Service, sent: Sent | None, reply: Reply) -> Asking:
+    """After one attempt: the typed outcome decides, and nothing else a remote says."""
+    asking = replace(asking, sent=sent, reply=reply, attempts=asking.attempts + 1)
+    if reply.outcome is Outcome.COMPLETED and sent is not None:
+        return asking
+    return asking.stopped(stop_of(reply).decision(service.world.policy_version))
+
+
+def is_stale(asking: Asking) -> bool:
+    """Whether the card was out of date, and there is one more attempt."""
+    reply = asking.reply
+    return asking.attempts == 1 and reply is not None and reply.reason is Reason.UNKNOWN_DATASET_REVISION
+
+
+async def readmit(asking: Asking, service: Service) -> Asking:
+    """The card again, then admission and a plan again, for the same call. Grants are not reused."""
+    if asking.target is None or asking.target.agent_id is None:
+        return asking
+    service.cards.forget(asking.target.agent_id)
+    offered, unavailable = await _catalogue(service)
+    fresh = replace(asking, offered=offered, unavailable=unavailable, stop=None, admitted=None, plan=None, sent=None)
+    fresh = replace(fresh, target=_target(fresh, asking.target.call))
+    fresh = await take(evaluate_admission, fresh, service)
+    return await take(plan, fresh, service) if fresh.verdict is Verdict.GRANTED else fresh
+
+
+async def validate(asking: Asking, service: Service) -> Asking:
+    """Signature, digests, grant, call and dataset of the provenance, before a row is kept."""
+    return replace(asking, verified=verify_reply(asking, service))
+
+
+async def record_evidence(asking: Asking, service: Service) -> Asking:
+    """The root's own row, on disk before rows are shown; without it there are no rows."""
+    decision = asking.decision
+    if decision is None:
+        raise NotGranted(Reason.EXECUTION_FAILED, "nothing was decided")
+    receipt = await service.ledger.append_async(evidence_row(asking, decision, service))
+    return replace(asking, evidence=receipt.to_json())
+
+
+async def record_stop(asking: Asking, service: Service) -> Asking:
+    """The terminal row of a refusal or an INDETERMINATE, and the answer without rows."""
+    asking = await take(record_evidence, asking, service)
+    return await explain_response(asking, service)
+
+
+async def explain_response(asking: Asking, service: Service) -> Asking:
+    """The answer. Rows only where the path came through granted, verified and recorded."""
+    decision = asking.decision or NotGranted(Reason.EXECUTION_FAILED, "nothing was decided").decision(
+        service.world.policy_version
+    )
+    whole = decision.verdict is Verdict.GRANTED and asking.evidence is not None
+    document = asking.verified.document if whole and asking.verified is not None else None
+    if decision.verdict is Verdict.GRANTED and document is None:
+        decision = _unproven(service)
+    return replace(asking, answer=Answer(asking, decision, document, asking.evidence))
+
+
+def shown_to_model(asking: Asking) -> list[DatasetDescriptor]:
+    """What a model may read: public descriptors of datasets this person may use."""
+    return _descriptors(offer.public for offer in asking.candidates)
+
+
+def _unproven(service: Service) -> Decision:
+    stop = NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the result was not verified and recorded, so nothing is shown")
+    return stop.decision(service.world.policy_version)
+
+
+async def _catalogue(service: Service) -> tuple[tuple[Offer, ...], tuple[Unavailable, ...]]:
+    offers: list[Offer] = []
+    problems: list[Unavailable] = []
+    for agent, url in service.agents:
+        try:
+            offers.extend(await service.cards.offers(agent, url, service.clock()))
+        except NotGranted as problem:
+            problems.append(Unavailable(agent.id, problem.decision(service.world.policy_version)))
+    if not offers and problems:
+        first = problems[0].decision
+        raise NotGranted(first.reason, first.rationale)
+    return tuple(offers), tuple(problems)
+
+
+def _best_reading(asking: Asking, now: float) -> Proposal | None:
+    """The best reading of the question over what may be used and what is public anyway.
+
+    A public dataset this person may not use is read too, so that the answer is a refusal that
+    says so and not an answer to another question; on a tie the usable one wins.
+    """
+    question = asking.wanted.question or ""
+    usable = interpret(question, _descriptors(offer.descriptor for offer in asking.candidates), now=now)
+    public = interpret(question, _descriptors(offer.public for offer in asking.offered), now=now)
+    if usable is None or (public is not None and public.score > usable.score):
+        return public
+    return usable
+
+
+def _resolved(asking: Asking, proposal: Proposal | None) -> Asking:
+    if proposal is None:
+        raise NotGranted(
+            Reason.INTENT_NOT_UNDERSTOOD, "the question names no capability that can be asked: try its own words"
+        )
+    call = TypedCall(proposal.dataset, proposal.capability, dict(proposal.arguments))
+    missing = tuple(
+        Missing(item.name, str(item.type), tuple(item.values), item.description) for item in proposal.missing
+    )
+    return replace(asking, target=replace(_target(asking, call), missing=missing))
+
+
+def _target(asking: Asking, call: TypedCall) -> Target:
+    """The offer of the call's dataset. Where none is known because an agent is away, that is the answer."""
+    preferred = {(offer.agent_id, offer.dataset) for offer in asking.candidates}
+    offers = sorted(asking.offered, key=lambda offer: (offer.agent_id, offer.dataset) not in preferred)
+    for offer in offers:
+        if offer.dataset == call.dataset:
+            return Target(call, offer.agent_id, offer.descriptor)
+    if asking.unavailable:
+        away = asking.unavailable[0].decision
+        raise NotGranted(away.reason, away.rationale)
+    return Target(call, None, None)
+
+
+def _narrowed(offer: Offer, capabilities: frozenset[str]) -> Offer:
+    """The offer with just the capabilities the person may use, for reading a question."""
+    return replace(offer, descriptor=_only(offer.descriptor, capabilities), public=_only(offer.public, capabilities))
+
+
+Shown = TypeVar("Shown", DatasetDescriptor | InvalidDataset, DatasetDescriptor | InvalidDataset | None)
+
+
+def _only(descriptor: Shown, capabilities: frozenset[str]) -> Shown:
+    if not isinstance(descriptor, DatasetDescriptor):
+        return descriptor
+    kept = tuple(capability for capability in descriptor.capabilities if capability.name in capabilities)
+    return descriptor.model_copy(update={"capabilities": kept})
+
+
+def _descriptors(found: Iterable[DatasetDescriptor | InvalidDataset | None]) -> list[DatasetDescriptor]:
+    return [item for item in found if isinstance(item, DatasetDescriptor)]
+
+
+def _run_context(asking: Asking) -> dict[str, str]:
+    return {
+        "trace_id": asking.trace_id,
+        "session_id": str(asking.session_id),
+        "invocation_id": str(asking.invocation_id or asking.session_id),
+    }

@@ -1,0 +1,227 @@
+"""The values that travel along the asking path. All frozen; none of them is ever stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from contract.call import MAX_CALL_BYTES, Call
+from contract.errors import Category, Component, DatasetAgentError
+from contract.ids import InvocationId, SessionId, is_slug, new_id
+from contract.principal import Principal
+from contract.result import ResultDocument
+from contract.scope import Scope
+from contract.verdict import Decision, Verdict
+from control_plane.descriptor import DatasetDescriptor
+from control_plane.registry import InvalidDataset
+from root_agent.identity import RequestContext
+from root_agent.reply import Reply
+
+MAX_QUESTION_CHARS: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class TypedCall:
+    """A call whose capability and arguments are already known. ``arguments`` are JSON values."""
+
+    dataset: str
+    capability: str
+    arguments: Mapping[str, Any] = field(repr=False)
+
+    def encode(self) -> bytes:
+        """The bytes of the single ``raw`` part. Integers of any size survive."""
+        members = {"dataset": self.dataset, "capability": self.capability, "arguments": dict(self.arguments)}
+        return json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asks: a question in words or a typed call, exactly one of the two."""
+
+    question: str | None = field(default=None, repr=False)
+    call: TypedCall | None = None
+
+    @classmethod
+    def of(cls, question: object = None, call: object = None) -> Wanted:
+        """Checked at the door. Raises INVALID_INPUT with one line that says what to send."""
+        if (question is None) == (call is None):
+            raise _invalid("root_agent.ask.shape", "send either a question or a dataset, a capability and arguments")
+        if call is not None:
+            return cls(call=_typed(call))
+        if not isinstance(question, str) or not question.strip():
+            raise _invalid("root_agent.question.empty", "the question is empty: ask something in words")
+        if len(question) > MAX_QUESTION_CHARS:
+            raise _invalid("root_agent.question.too_long", f"a question has at most {MAX_QUESTION_CHARS} characters")
+        try:
+            question.encode()
+        except UnicodeEncodeError as error:
+            raise _invalid("root_agent.question.unicode", "the question is not valid Unicode text") from error
+        return cls(question=question)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A parameter the words did not give, as the descriptor declares it."""
+
+    name: str
+    type: str
+    values: tuple[str, ...] = ()
+    description: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "type": self.type, "values": list(self.values), "description": self.description}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The one capability an intent resolved to.
+
+    ``descriptor`` is what the serving agent's verified card says; ``None`` where no card
+    offers the dataset. ``agent_id`` is ``None`` then too.
+    """
+
+    call: TypedCall
+    agent_id: str | None
+    descriptor: DatasetDescriptor | InvalidDataset | None
+    missing: tuple[Missing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One admitted call and the root token for it. The token is in no representation."""
+
+    call: Call
+    agent_id: str
+    scope: Scope
+    root_token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What left for one attempt: headers for the wire, and what the answer must be about."""
+
+    headers: Mapping[str, str] = field(repr=False)
+    leaf_jti: str
+    leaf_digest: str
+    root_jti: str
+    txn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Rows whose provenance was verified, with the envelope that proves it."""
+
+    document: ResultDocument
+    envelope: Mapping[str, Any]
+    statement: Mapping[str, Any]
+    upstream_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the person gets. ``document`` is there only after GRANTED, verified and recorded."""
+
+    asking: Asking
+    decision: Decision
+    document: ResultDocument | None = None
+    evidence: Mapping[str, Any] | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.decision.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One asking, as far as it has come. Steps return a new one.
+
+    ``admitted`` is the root's own last admission decision; ``stop`` is the decision the path
+    ended with early, whoever made it. ``trace_id`` is 32 hex digits.
+    """
+
+    person: RequestContext
+    wanted: Wanted
+    session_id: SessionId
+    trace_id: str
+    invocation_id: InvocationId | None = None
+    request_id: str = field(default_factory=lambda: new_id("ask"))
+    principal: Principal | None = None
+    offered: tuple[Offer, ...] = ()
+    unavailable: tuple[Unavailable, ...] = ()
+    candidates: tuple[Offer, ...] = ()
+    funnel: Mapping[str, int] = field(default_factory=dict)
+    target: Target | None = None
+    admitted: Decision | None = None
+    plan: Plan | None = field(default=None, repr=False)
+    sent: Sent | None = field(default=None, repr=False)
+    reply: Reply | None = field(default=None, repr=False)
+    verified: Verified | None = field(default=None, repr=False)
+    attempts: int = 0
+    stop: Decision | None = None
+    evidence: Mapping[str, Any] | None = None
+    answer: Answer | None = field(default=None, repr=False)
+    visited: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The only value a route reads: GRANTED while admitted and not stopped."""
+        if self.stop is not None:
+            return self.stop.verdict
+        return Verdict.INDETERMINATE if self.admitted is None else self.admitted.verdict
+
+    @property
+    def decision(self) -> Decision | None:
+        return self.stop or self.admitted
+
+    def visiting(self, node: str) -> Asking:
+        return replace(self, visited=(*self.visited, node))
+
+    def stopped(self, decision: Decision) -> Asking:
+        """Ended by ``decision``; what a remote returned is dropped with it."""
+        return replace(self, stop=decision, verified=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A dataset on a verified card. ``public`` is what the agent's public card shows of it."""
+
+    agent_id: str
+    agent_url: str
+    descriptor: DatasetDescriptor | InvalidDataset
+    public: DatasetDescriptor | InvalidDataset | None = None
+
+    @property
+    def dataset(self) -> str:
+        return self.descriptor.dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """An agent whose card could not be had, and why, as an outcome."""
+
+    agent_id: str
+    decision: Decision
+
+
+def _typed(call: object) -> TypedCall:
+    if not isinstance(call, Mapping) or set(call) != {"dataset", "capability", "arguments"}:
+        raise _invalid("root_agent.call.shape", "a call has exactly the members dataset, capability and arguments")
+    dataset, capability, arguments = call["dataset"], call["capability"], call["arguments"]
+    if not (isinstance(dataset, str) and is_slug(dataset) and isinstance(capability, str) and is_slug(capability)):
+        raise _invalid("root_agent.call.names", "dataset and capability must be names of a-z, 0-9, '_' and '-'")
+    if not isinstance(arguments, Mapping) or not all(isinstance(name, str) for name in arguments):
+        raise _invalid("root_agent.call.arguments", "arguments must be an object")
+    typed = TypedCall(dataset, capability, arguments)
+    try:
+        size = len(typed.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _invalid("root_agent.call.arguments", "arguments must be plain JSON values") from error
+    if size > MAX_CALL_BYTES:
+        raise _invalid("root_agent.call.too_large", f"a call has at most {MAX_CALL_BYTES} bytes")
+    return typed
+
+
+def _invalid(code: str, message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.ROOT_AGENT, Category.INVALID_INPUT, code, message)

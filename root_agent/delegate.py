@@ -1,0 +1,198 @@
+"""Delegation over A2A by ADK's ``RemoteA2aAgent``, one agent object for one attempt.
+
+ADK copies requests and replies into session events and would hand a refusal's text to the
+next node as if it were output. So the reply is read and taken out in the transport, before
+ADK sees it; what ADK gets is a task id and a state; and what leaves as an event is the typed
+outcome and nothing else. The grant travels in service parameters only, which ADK keeps nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, Final
+
+import httpx
+from a2a.client.client import ClientCallContext, ClientConfig
+from a2a.client.client_factory import ClientFactory
+from a2a.client.errors import A2AClientTimeoutError
+from a2a.client.transports.jsonrpc import JsonRpcTransport
+from a2a.types.a2a_pb2 import (
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    SendMessageResponse,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from a2a.utils.errors import A2AError
+from google.adk.a2a.agent.config import A2aRemoteAgentConfig, ParametersConfig, RequestInterceptor
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+
+from contract.call import CALL_MEDIA_TYPE, Call
+from contract.errors import DatasetAgentError
+from contract.verdict import VERDICTS, NotGranted, Reason
+from root_agent.asking import Sent
+from root_agent.cards import RemoteCard
+from root_agent.http import ReplyTooLarge
+from root_agent.reply import Outcome, Reply
+from root_agent.reply_reader import from_response
+from root_agent.wire import service_parameters
+
+DELEGATE_NAME: Final = "remote_dataset_agent"
+_JSONRPC: Final = "JSONRPC"
+_SHOWN_STATE: Final = {
+    Outcome.COMPLETED: TaskState.TASK_STATE_COMPLETED,
+    Outcome.REFUSED: TaskState.TASK_STATE_REJECTED,
+    Outcome.INDETERMINATE: TaskState.TASK_STATE_FAILED,
+}
+
+
+class Exchange:
+    """One attempt: the call that leaves, how its headers are made, and the first reply to it."""
+
+    def __init__(self, call: Call, prepare: Callable[[], Sent], *, timeout: float) -> None:
+        self.call = call
+        self.prepare = prepare
+        self.timeout = timeout
+        self.sent: Sent | None = None
+        self._reply: Reply | None = None
+
+    @property
+    def reply(self) -> Reply:
+        return self._reply or Reply.failed(Reason.REMOTE_FAULT, "the call was not sent")
+
+    def settle(self, reply: Reply) -> None:
+        if self._reply is None:
+            self._reply = reply
+
+
+class Delegate(RemoteA2aAgent):
+    """Sends the exchange's call to the card's agent once, without streaming.
+
+    Its events carry an outcome, a reason and a task id, and nothing foreign.
+    """
+
+    def __init__(self, card: RemoteCard, exchange: Exchange, http: httpx.AsyncClient) -> None:
+        config = ClientConfig(streaming=False, httpx_client=http, supported_protocol_bindings=[_JSONRPC])
+        factory = ClientFactory(config)
+        factory.register(_JSONRPC, lambda _card, _url, _config: SealedTransport(http, card, exchange))
+        super().__init__(
+            name=DELEGATE_NAME,
+            agent_card=card.card,
+            description="Carries one admitted call to the dataset agent that serves it.",
+            a2a_client_factory=factory,
+            context_builder=lambda _ctx, _name, _converter: ([_part(exchange.call)], None),
+            config=A2aRemoteAgentConfig(request_interceptors=[_interceptor(exchange)]),
+        )
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        async with aclosing(super()._run_async_impl(ctx)) as events:
+            async for event in events:
+                # ADK's copies of request and reply, and its texts of errors, are not ours to store.
+                event.custom_metadata = None
+                event.content = None
+                event.error_message = None
+                yield event
+
+
+class SealedTransport(JsonRpcTransport):
+    """Reads the reply into the exchange and hands ADK a task with an id and a state only.
+
+    Never raises: a reply that is late, missing or unreadable is an outcome like the others.
+    """
+
+    def __init__(self, http: httpx.AsyncClient, card: RemoteCard, exchange: Exchange) -> None:
+        super().__init__(http, card.card, card.rpc_url, is_shared_httpx=True)
+        self._exchange = exchange
+
+    async def send_message(
+        self, request: SendMessageRequest, *, context: ClientCallContext | None = None
+    ) -> SendMessageResponse:
+        try:
+            async with asyncio.timeout(self._exchange.timeout):
+                reply = from_response(await super().send_message(request, context=context))
+        except (TimeoutError, A2AClientTimeoutError):
+            reply = Reply.failed(
+                Reason.REMOTE_TIMEOUT, "the dataset agent did not answer in time; whether it ran is unknown"
+            )
+        except Exception as fault:
+            reply = _failure(fault)
+        self._exchange.settle(reply)
+        return _stub(reply)
+
+
+def _part(call: Call) -> Part:
+    return Part(raw=call.raw, media_type=CALL_MEDIA_TYPE)
+
+
+def _failure(fault: Exception) -> Reply:
+    cause = fault.__cause__ if isinstance(fault, A2AError) else fault
+    if isinstance(cause, ReplyTooLarge):
+        return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent's reply is too large")
+    if isinstance(cause, httpx.RequestError | OSError):
+        return Reply.failed(Reason.REMOTE_UNREACHABLE, "the dataset agent cannot be reached")
+    if isinstance(cause, httpx.HTTPStatusError):
+        status = cause.response.status_code
+        return Reply.failed(Reason.REMOTE_FAULT, f"the dataset agent answered with HTTP {status}")
+    if isinstance(fault, A2AError) and cause is None:
+        return Reply.failed(
+            Reason.REMOTE_FAULT, f"the dataset agent answered with a protocol error: {type(fault).__name__}"
+        )
+    return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent's reply cannot be read")
+
+
+def _stub(reply: Reply) -> SendMessageResponse:
+    task = Task(id=reply.task_id or "none", context_id="none", status=TaskStatus(state=_SHOWN_STATE[reply.outcome]))
+    # Without a message ADK makes no event of the task, and then runs no interceptor.
+    task.status.message.CopyFrom(
+        Message(message_id="none", role=Role.ROLE_AGENT, parts=[Part(text=reply.outcome.value)])
+    )
+    return SendMessageResponse(task=task)
+
+
+def _interceptor(exchange: Exchange) -> RequestInterceptor:
+    async def before_request(
+        ctx: InvocationContext, message: Message, params: ParametersConfig
+    ) -> tuple[Message | Event, ParametersConfig]:
+        try:
+            exchange.sent = exchange.prepare()
+        except NotGranted as stop:
+            verdict = VERDICTS[stop.reason].value
+            exchange.settle(Reply(outcome=Outcome(verdict), reason=stop.reason, message=stop.message))
+            return _event(ctx, exchange.reply), params
+        except DatasetAgentError:
+            return _event(ctx, exchange.reply), params
+        context = params.client_call_context or ClientCallContext()
+        context.service_parameters = service_parameters(context.service_parameters, exchange.sent.headers)
+        params.client_call_context = context
+        return message, params
+
+    async def after_request(ctx: InvocationContext, response: Any, event: Event) -> Event | None:
+        outcome = _event(ctx, exchange.reply)
+        event.output, event.actions = outcome.output, outcome.actions
+        event.content = None
+        return event
+
+    return RequestInterceptor(before_request=before_request, after_request=after_request)
+
+
+def _event(ctx: InvocationContext, reply: Reply) -> Event:
+    """The typed outcome as an event: a route, a code and an id."""
+    return Event(
+        author=DELEGATE_NAME,
+        invocation_id=ctx.invocation_id,
+        branch=ctx.branch,
+        output={
+            "outcome": reply.outcome.value,
+            "reason": reply.reason.value if reply.reason else None,
+            "task_id": reply.task_id,
+        },
+        actions=EventActions(route=reply.outcome.value),
+    )

@@ -1,0 +1,137 @@
+"""The doors into the asking path: a person's token for programs, a named principal for development."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.apps.app import App
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.genai import types
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.ids import SessionId
+from contract.verdict import NotGranted, Reason
+from root_agent import ask as path
+from root_agent.asking import Answer, Asking, Wanted
+from root_agent.holder import Desk
+from root_agent.identity import APP_NAME, RequestContext
+from root_agent.plugin import DatasetPolicyPlugin, open_runner
+from root_agent.service import Service
+from root_agent.telemetry import new_trace_id, quiet_content_loggers, refuse_content_capture
+from root_agent.workflow import Nodes, build_workflow
+
+log = logging.getLogger(__name__)
+
+_NO_PERSON: Final = (
+    "A verified person is needed. For development set DATASET_AGENT_AS_PRINCIPAL to a name of the principals "
+    "directory; applications send an identity token to POST /ask."
+)
+
+
+def build_app(service: Callable[[], Service], desk: Desk) -> App:
+    """The ADK application: the workflow and, first, the policy plugin."""
+    refuse_content_capture()
+    quiet_content_loggers()
+    plugin = DatasetPolicyPlugin(lambda context: begin(context, service, desk))
+    return App(name=str(APP_NAME), root_agent=build_workflow(Nodes(desk, service)), plugins=[plugin])
+
+
+def begin(context: InvocationContext, service: Callable[[], Service], desk: Desk) -> str | None:
+    """Begin what waits for this session, else a development run; or say why nothing begins.
+
+    Nothing is read from session state: whoever writes ``temp:admission_result`` changes nothing.
+    """
+    if desk.claim(context.session.id, context.invocation_id):
+        return None
+    try:
+        person = service().development_person()
+        if person is None:
+            return _NO_PERSON
+        desk.begin(_asking(person, Wanted.of(_words(context.user_content)), context.session.id), context.invocation_id)
+    except DatasetAgentError as error:
+        return error.message
+    return None
+
+
+class RootAgent:
+    """A running root agent: one workflow, one Runner, many askings at a time."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._desk = Desk()
+        self._sessions = InMemorySessionService()
+        self._runner = open_runner(build_app(lambda: self.service, self._desk), self._sessions)
+
+    async def ask(self, person_token: str | None, *, question: object = None, call: object = None) -> Answer:
+        """Ask on behalf of the person an identity token stands for.
+
+        ``question`` is text; ``call`` a mapping with dataset, capability and arguments. Raises
+        ``DatasetAgentError``: UNAUTHENTICATED, INVALID_INPUT, RATE_LIMITED. Every other end is
+        an ``Answer``.
+        """
+        person = self.service.person(person_token)
+        asking = _asking(person, Wanted.of(question, call), SessionId.generate())
+        self._desk.open(asking)
+        try:
+            await self._run(asking)
+        except asyncio.CancelledError:
+            await self._record_cancelled(self._desk.close(asking.session_id))
+            raise
+        finally:
+            ended = self._desk.close(asking.session_id)
+            await self._forget(asking)
+        if ended is None or ended.answer is None:
+            raise DatasetAgentError(
+                Component.ROOT_AGENT, Category.INTERNAL, "root_agent.run.broken", "the question could not be processed"
+            )
+        return ended.answer
+
+    async def _run(self, asking: Asking) -> None:
+        message = types.Content(role="user", parts=[types.Part(text="ask")])
+        async for _ in self._runner.run_async(
+            user_id=str(asking.person.user_id), session_id=str(await self._open(asking)), new_message=message
+        ):
+            pass
+
+    async def _open(self, asking: Asking) -> SessionId:
+        await self._sessions.create_session(
+            app_name=str(APP_NAME), user_id=str(asking.person.user_id), session_id=str(asking.session_id)
+        )
+        return asking.session_id
+
+    async def _forget(self, asking: Asking) -> None:
+        await self._sessions.delete_session(
+            app_name=str(APP_NAME), user_id=str(asking.person.user_id), session_id=str(asking.session_id)
+        )
+
+    async def _record_cancelled(self, asking: Asking | None) -> None:
+        """The row of an asking whose caller went away; what it had received is dropped."""
+        if asking is None or asking.answer is not None:
+            return
+        stop = NotGranted(Reason.CANCELLED, "the caller went away").decision(self.service.world.policy_version)
+        await asyncio.shield(path.take(path.record_evidence, asking.stopped(stop), self.service))
+
+    async def close(self) -> None:
+        await self._runner.close()
+
+
+async def ask(service: Service, person_token: str | None, *, question: object = None, call: object = None) -> Answer:
+    """One question through a root agent of its own; see ``RootAgent.ask``."""
+    root = RootAgent(service)
+    try:
+        return await root.ask(person_token, question=question, call=call)
+    finally:
+        await root.close()
+
+
+def _asking(person: RequestContext, wanted: Wanted, session_id: str) -> Asking:
+    return Asking(person=person, wanted=wanted, session_id=SessionId(session_id), trace_id=new_trace_id())
+
+
+def _words(content: Any) -> str:
+    parts = (content.parts or []) if isinstance(content, types.Content) else []
+    return "\n".join(part.text for part in parts if part.text)

@@ -1,0 +1,50 @@
+"""The root's own evidence row: ids, codes, counts and digests; the ledger commits what is personal."""
+
+from __future__ import annotations
+
+from contract.verdict import Decision
+from control_plane.descriptor import DatasetDescriptor
+from evidence.row import LedgerRow, Side
+from root_agent.asking import Asking
+from root_agent.service import Service
+
+
+def evidence_row(asking: Asking, decision: Decision, service: Service) -> LedgerRow:
+    """The terminal row of an asking that ends, or is about to end, with ``decision``."""
+    principal, target, sent = asking.principal, asking.target, asking.sent
+    verified, reply = asking.verified, asking.reply
+    descriptor = target.descriptor if target and isinstance(target.descriptor, DatasetDescriptor) else None
+    capability = descriptor.capability(target.call.capability) if descriptor and target else None
+    outcome = reply.cache.get("outcome") if reply and verified else None
+    return LedgerRow(
+        **LedgerRow.decided(decision),
+        side=Side.ROOT,
+        recorded_at=service.clock(),
+        agent_id=service.root_id,
+        request_id=asking.request_id,
+        issuer=asking.person.issuer,
+        subject=asking.person.subject,
+        tenant=principal.tenant if principal else None,
+        principal_class=principal.principal_class if principal else None,
+        requested_dataset=target.call.dataset if target else None,
+        requested_capability=target.call.capability if target else None,
+        dataset=descriptor.dataset if descriptor else None,
+        dataset_version=descriptor.version if descriptor else None,
+        revision=descriptor.revision if descriptor else None,
+        schema_version=descriptor.schema_version if descriptor else None,
+        capability=capability.name if capability else None,
+        root_jti=sent.root_jti if sent else None,
+        leaf_jti=sent.leaf_jti if sent else None,
+        txn=sent.txn if sent else None,
+        leaf_digest=sent.leaf_digest if sent else None,
+        call_hash=asking.plan.call.call_hash if asking.plan else None,
+        result_digest=verified.document.digest if verified else None,
+        rows_returned=verified.document.row_count if verified else None,
+        cache=outcome if outcome in ("HIT", "MISS", "WITHHELD", "OFF") else None,
+        tool_origin="A2A" if sent else None,
+        task_id=reply.task_id or None if reply else None,
+        upstream_digest=verified.upstream_digest if verified else None,
+        trace_id=asking.trace_id,
+        session_id=str(asking.session_id),
+        invocation_id=str(asking.invocation_id) if asking.invocation_id else None,
+    )

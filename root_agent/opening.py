@@ -1,0 +1,98 @@
+"""Builds the root agent's ``Service`` from ``Settings``, in one place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.settings import Settings
+from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
+from control_plane.policy import PolicySet, load_policies
+from control_plane.principals import load_directory
+from evidence.ledger import Ledger
+from grants.keys import GRANT_KEY, HOLDER_KEY, FileSigner
+from grants.trust import Trust, TrustedAgent, load_trust
+from root_agent.cards import CardBook
+from root_agent.credentials import Assertions
+from root_agent.http import open_http
+from root_agent.service import Service, World
+
+
+def load_world(settings: Settings) -> World:
+    """Principals and policies as they are on disk now. Raises ``DatasetAgentError``."""
+    policies = load_policies(settings.datasets / "policies")
+    directory = load_directory(settings.datasets / "principals.yaml")
+    return World(directory, _evaluator(settings, policies), policies.version)
+
+
+def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
+    """Everything a root agent needs. Raises ``DatasetAgentError`` with what to do about it."""
+    trust = load_trust(settings.trust_path)
+    holder = FileSigner.load(settings.root_dir / HOLDER_KEY)
+    assertions = Assertions(holder, settings.root_id)
+    service = Service(
+        root_id=settings.root_id,
+        issuer_url=settings.issuer_url,
+        world=load_world(settings),
+        trust=trust,
+        agents=dataset_agents(settings, trust),
+        issuer=FileSigner.load(settings.issuer_dir / GRANT_KEY),
+        holder=holder,
+        assertions=assertions,
+        cards=CardBook(
+            open_http(settings), assertions, private_network=settings.private_network, ttl=settings.card_ttl
+        ),
+        ledger=Ledger.open(
+            settings.home / "root" / "ledger.sqlite",
+            holder,
+            subject_key_path=settings.home / "root" / "subjects.sqlite",
+            now=clock(),
+        ),
+        root_ttl=settings.root_ttl,
+        leaf_ttl=settings.leaf_ttl,
+        call_timeout=settings.call_timeout,
+        discovery_limit=settings.discovery_limit,
+        accept_development_issuer=settings.dev_issuer,
+        development_principal=settings.as_principal,
+        model=settings.model,
+        clock=clock,
+    )
+    service.holder_entry  # noqa: B018 - a root agent whose key nobody pins could only be refused
+    return service
+
+
+def dataset_agents(settings: Settings, trust: Trust) -> tuple[tuple[TrustedAgent, str], ...]:
+    """Every trusted agent but this one, with the address to ask it at.
+
+    ``DATASET_AGENT_URL`` is the address of the agent ``DATASET_AGENT_AGENT_ID``; others are
+    asked where the trust file says.
+    """
+    agents = tuple(
+        (agent, settings.url if agent.id == settings.agent_id else agent.url)
+        for agent in trust.agents.values()
+        if agent.id != settings.root_id
+    )
+    if not agents:
+        raise DatasetAgentError(
+            Component.ROOT_AGENT,
+            Category.CONFIGURATION,
+            "root_agent.trust.no_agents",
+            "the trust file names no dataset agent: run dataset-agent keys init",
+        )
+    return agents
+
+
+async def close_service(service: Service) -> None:
+    """Give back connections and files."""
+    if isinstance(service.cards, CardBook):
+        await service.cards.http.aclose()
+    if isinstance(service.world.evaluator, HttpEvaluator):
+        await service.world.evaluator.close()
+    service.ledger.close()
+
+
+def _evaluator(settings: Settings, policies: PolicySet) -> Evaluator:
+    if settings.policy_url:
+        return HttpEvaluator(settings.policy_url, settings.policy_budget, private_network=settings.private_network)
+    return InProcessEvaluator(policies, settings.policy_budget)

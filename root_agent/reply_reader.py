@@ -1,0 +1,197 @@
+"""Reads an A2A reply defensively: nothing but the exact form of the extension is an answer.
+
+``from_response`` is the only reader of A2A replies; what it returns is not yet verified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import Artifact, Part, SendMessageResponse, Task, TaskState
+from google.protobuf.json_format import MessageToDict
+
+from contract.call import RESULT_MEDIA_TYPE
+from contract.canonical import InvalidJson, parse_json
+from contract.extension import CACHE_KEY, DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY
+from contract.verdict import VERDICTS, Reason, Verdict
+from root_agent.reply import Outcome, RemoteDecision, Reply
+
+_MAX_ENVELOPE: Final = 256 * 1024
+_MAX_TEXT: Final = 500
+_MAX_ID: Final = 200
+_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
+
+
+class _Unreadable(Exception):
+    """A reply that is not in the form of the extension; the text says which part."""
+
+
+def from_response(response: SendMessageResponse) -> Reply:
+    """The typed outcome of a SendMessage response. Never raises."""
+    if not response.HasField("task"):
+        return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent answered without a task")
+    task = response.task
+    task_id = _plain(task.id, _MAX_ID)
+    try:
+        return _READERS.get(task.status.state, _unexpected)(task, task_id)
+    except _Unreadable as error:
+        return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, f"the dataset agent's reply: {error}", task_id=task_id)
+
+
+def _completed(task: Task, task_id: str) -> Reply:
+    decision = _decision(_metadata(task))
+    if decision is None or decision.verdict is not Verdict.GRANTED:
+        raise _Unreadable("a completed task has no GRANTED decision")
+    if sorted(artifact.name for artifact in task.artifacts) != ["provenance", "result"]:
+        raise _Unreadable("a completed task has one result and one provenance artifact")
+    body = _only_raw(_artifact(task, "result"), RESULT_MEDIA_TYPE)
+    sealed = _only_raw(_artifact(task, "provenance"), PROVENANCE_MEDIA_TYPE)
+    metadata = _metadata(task)
+    return Reply(
+        outcome=Outcome.COMPLETED,
+        task_id=task_id,
+        decision=decision,
+        cache=_object(metadata, CACHE_KEY) or {},
+        receipt=_object(metadata, RECEIPT_KEY),
+        body=body,
+        envelope=_json_object(sealed, "provenance"),
+    )
+
+
+def _rejected(task: Task, task_id: str) -> Reply:
+    metadata = _metadata(task)
+    decision = _decision(metadata) or _decision(MessageToDict(task.status.message.metadata))
+    error = _object(metadata, ERROR_KEY)
+    if decision is None:
+        if task.status.state == TaskState.TASK_STATE_FAILED:
+            return Reply.failed(Reason.REMOTE_FAULT, "the dataset agent failed", task_id=task_id)
+        raise _Unreadable("a rejected task has no readable decision")
+    if decision.verdict is Verdict.GRANTED:
+        raise _Unreadable("a rejected task claims a GRANTED decision")
+    return Reply(
+        outcome=Outcome(decision.verdict.value),
+        task_id=task_id,
+        reason=decision.reason,
+        message=decision.rationale,
+        decision=decision,
+        receipt=_object(metadata, RECEIPT_KEY),
+        error=error,
+    )
+
+
+def _input_required(task: Task, task_id: str) -> Reply:
+    raw = [part for part in task.status.message.parts if part.HasField("raw")]
+    if len(raw) != 1:
+        raise _Unreadable("a negotiation holds one proposal")
+    return Reply(
+        outcome=Outcome.INDETERMINATE,
+        task_id=task_id,
+        reason=Reason.ARGUMENTS_MISSING,
+        message="the dataset agent asks for arguments that the call does not give",
+        decision=_decision(_metadata(task)),
+        proposal=_json_object(raw[0].raw, "the proposal"),
+    )
+
+
+def _canceled(task: Task, task_id: str) -> Reply:
+    return Reply(
+        outcome=Outcome.INDETERMINATE,
+        task_id=task_id,
+        reason=Reason.CANCELLED,
+        message="the task was cancelled at the dataset agent",
+        decision=_decision(_metadata(task)),
+    )
+
+
+def _unexpected(task: Task, task_id: str) -> Reply:
+    raise _Unreadable("the task has not ended")
+
+
+_READERS: Final = {
+    TaskState.TASK_STATE_COMPLETED: _completed,
+    TaskState.TASK_STATE_REJECTED: _rejected,
+    TaskState.TASK_STATE_FAILED: _rejected,
+    TaskState.TASK_STATE_INPUT_REQUIRED: _input_required,
+    TaskState.TASK_STATE_CANCELED: _canceled,
+}
+
+
+def whole_numbers(value: Any) -> Any:
+    """Protobuf's ``Struct`` turns every number into a double: whole ones become integers again."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, dict):
+        return {name: whole_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [whole_numbers(item) for item in value]
+    return value
+
+
+def _metadata(task: Task) -> dict[str, Any]:
+    return dict(whole_numbers(MessageToDict(task.metadata)))
+
+
+def _object(metadata: Mapping[str, Any], key: str) -> dict[str, Any] | None:
+    value = metadata.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise _Unreadable("a member of its metadata is not an object")
+    return value
+
+
+def _decision(metadata: Mapping[str, Any]) -> RemoteDecision | None:
+    """A decision in its public form; ``None`` where there is none, unreadable where it is inconsistent."""
+    value = _object(metadata, DECISION_KEY)
+    if value is None:
+        return None
+    try:
+        reason = Reason(str(value.get("reason")))
+    except ValueError as error:
+        raise _Unreadable("its reason is not one of the extension's") from error
+    policy_id = value.get("policy_id")
+    if value.get("verdict") != VERDICTS[reason].value:
+        raise _Unreadable("its verdict and reason contradict one another")
+    if VERDICTS[reason] is Verdict.INDETERMINATE and policy_id is not None:
+        raise _Unreadable("an INDETERMINATE decision names a policy")
+    return RemoteDecision(
+        reason=reason,
+        policy_id=None if policy_id is None else _id(policy_id),
+        policy_version=_id(value.get("policy_version")),
+        decision_id=_id(value.get("decision_id")),
+        rationale=_plain(value.get("rationale"), _MAX_TEXT) or "no rationale was given",
+    )
+
+
+def _artifact(task: Task, name: str) -> Artifact:
+    artifact: Artifact = next(artifact for artifact in task.artifacts if artifact.name == name)
+    return artifact
+
+
+def _only_raw(artifact: Artifact, media_type: str) -> bytes:
+    parts: list[Part] = list(artifact.parts)
+    if len(parts) != 1 or not parts[0].HasField("raw") or parts[0].media_type != media_type:
+        raise _Unreadable(f"the {artifact.name} artifact is not one raw {media_type} part")
+    return bytes(parts[0].raw)
+
+
+def _json_object(raw: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = parse_json(raw, limit=_MAX_ENVELOPE)
+    except InvalidJson as error:
+        raise _Unreadable(f"{what} is not acceptable JSON") from error
+    if not isinstance(value, dict):
+        raise _Unreadable(f"{what} is not an object")
+    return value
+
+
+def _id(value: Any) -> str:
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise _Unreadable("its decision has an id or version that is not one")
+    return value
+
+
+def _plain(value: Any, limit: int) -> str:
+    """Foreign text for people: printable, on one line, bounded."""
+    text = value if isinstance(value, str) else ""
+    return "".join(char if char.isprintable() else " " for char in text[:limit]).strip()

@@ -1,0 +1,121 @@
+"""The collaborators of the asking path, as values; ``opening.py`` builds them from ``Settings``.
+
+``World`` is what may change on a reload: principals and policies. An asking keeps the parts
+it has read; its decisions carry the policy version they were made under.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.extension import GRANT_HEADER
+from contract.signing import Signer
+from control_plane.evaluator import Evaluator
+from control_plane.identity import verify_person
+from control_plane.principals import Directory
+from evidence.ledger import Ledger
+from grants.trust import Trust, TrustedAgent
+from root_agent.asking import Offer
+from root_agent.credentials import Assertions
+from root_agent.identity import RequestContext
+
+
+class Cards(Protocol):
+    """Verified agent cards, kept for a while."""
+
+    async def offers(self, agent: TrustedAgent, url: str, now: float) -> tuple[Offer, ...]:
+        """What the agent offers this root. Raises ``NotGranted`` with one of ``REMOTE_*``."""
+        ...
+
+    def forget(self, agent_id: str) -> None:
+        """Fetch that agent's card again the next time."""
+        ...
+
+    def name(self, agent_id: str) -> str | None:
+        """The name on the agent's verified card, ``None`` while there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Whom this service knows and what it decides by."""
+
+    directory: Directory
+    evaluator: Evaluator
+    policy_version: str
+
+
+@dataclass(slots=True)
+class Service:
+    """What one root agent works with. Only ``world`` is ever replaced.
+
+    ``agents`` are the dataset agents to ask, each with the address to ask it at. ``model`` is
+    a model's name, or an ADK model object in tests; ``None`` reads questions offline. Times
+    to live are seconds.
+    """
+
+    root_id: str
+    issuer_url: str
+    world: World
+    trust: Trust
+    agents: tuple[tuple[TrustedAgent, str], ...]
+    issuer: Signer = field(repr=False)
+    holder: Signer = field(repr=False)
+    assertions: Assertions = field(repr=False)
+    cards: Cards
+    ledger: Ledger
+    root_ttl: int = 300
+    leaf_ttl: int = 60
+    call_timeout: float = 60.0
+    discovery_limit: int = 5
+    accept_development_issuer: bool = True
+    development_principal: str | None = None
+    model: Any = None
+    clock: Callable[[], float] = time.time
+
+    @property
+    def holder_entry(self) -> TrustedAgent:
+        """This root agent as the trust file knows it: the holder its grants are minted for."""
+        entry = self.trust.agent(self.root_id)
+        if entry is None or entry.key != self.holder.public_key:
+            raise DatasetAgentError(
+                Component.ROOT_AGENT,
+                Category.CONFIGURATION,
+                "root_agent.trust.holder",
+                f"the trust file does not pin this root agent's key for {self.root_id}: run dataset-agent keys init",
+            )
+        return entry
+
+    def person(self, token: str | None) -> RequestContext:
+        """The person an identity token stands for. Raises UNAUTHENTICATED."""
+        issuer = self.trust.issuer(self.issuer_url)
+        if not token or issuer is None or not self.accept_development_issuer:
+            raise DatasetAgentError(
+                Component.ROOT_AGENT,
+                Category.UNAUTHENTICATED,
+                "root_agent.person.missing",
+                "send Authorization: Bearer with an identity token of a person (dataset-agent login)",
+            )
+        who, subject = verify_person(
+            token, keys=issuer.identity_keys, issuer_url=self.issuer_url, audience=self.root_id, now=self.clock()
+        )
+        return RequestContext(who, subject)
+
+    def development_person(self) -> RequestContext | None:
+        """Whom `adk run` and `adk web` ask as, where an operator said so; never for another door."""
+        if not self.accept_development_issuer or self.development_principal is None:
+            return None
+        principal = self.world.directory.named(self.development_principal)
+        return None if principal is None else RequestContext(principal.issuer, principal.subject)
+
+    def headers(self, audience: str, grant: str, traceparent: str) -> Mapping[str, str]:
+        """What goes on the wire beside one call: who sends it, under which grant, in which trace."""
+        return {
+            "Authorization": self.assertions.bearer(audience, self.clock()),
+            GRANT_HEADER: grant,
+            "traceparent": traceparent,
+        }

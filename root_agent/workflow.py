@@ -1,0 +1,188 @@
+"""The asking path as an ADK ``Workflow``: translation only, one node for one step.
+
+A route is ``Asking.verdict`` and nothing a node, a model or a remote says. Events hold ids,
+codes and counts. ``execute`` is the one node that sends something; it does so through a
+``RemoteA2aAgent`` that is built after admission for the admitted agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
+
+from google.adk.agents.context import Context
+from google.adk.events.event import Event
+from google.adk.workflow import DEFAULT_ROUTE, START, FunctionNode, Workflow
+from google.genai import types
+
+from contract.verdict import NotGranted, Reason, Verdict
+from root_agent import ask
+from root_agent.answer_view import summary, table
+from root_agent.asking import Asking
+from root_agent.cards import CardBook
+from root_agent.delegate import Delegate, Exchange
+from root_agent.holder import Desk
+from root_agent.identity import APP_NAME
+from root_agent.propose import Proposed, intent_agent
+from root_agent.reply import Reply
+from root_agent.service import Service
+
+GRANTED: Final = Verdict.GRANTED.value
+REFUSED: Final = Verdict.REFUSED.value
+
+
+class Nodes:
+    """The nodes of one workflow over the askings on one desk."""
+
+    def __init__(self, desk: Desk, service: Callable[[], Service]) -> None:
+        self._desk = desk
+        self._service = service
+
+    async def interpret_intent(self, ctx: Context) -> Event:
+        return await self._take(ctx, ask.interpret_intent, routed=False)
+
+    async def discover_datasets(self, ctx: Context) -> Event:
+        return await self._take(ctx, ask.discover_datasets, routed=False)
+
+    async def resolve_capability(self, ctx: Context) -> Event:
+        """By the offline reader, or by a model's proposal where one is configured and may read something."""
+        service, asking = self._service(), self._desk.running(ctx.invocation_id)
+        readable = ask.shown_to_model(asking)
+        if service.model is None or asking.stop or asking.wanted.question is None or not readable:
+            return await self._take(ctx, ask.resolve_capability, routed=False)
+        proposed = Proposed()
+        await ctx.run_node(intent_agent(service.model, asking.wanted.question, readable, proposed))
+
+        async def confirm(asking: Asking, service: Service) -> Asking:
+            return await ask.resolve_proposed(asking, proposed.read())
+
+        return await self._take(ctx, confirm, routed=False, node="resolve_capability")
+
+    async def evaluate_admission(self, ctx: Context) -> Event:
+        return await self._take(ctx, ask.evaluate_admission)
+
+    async def plan(self, ctx: Context) -> Event:
+        return await self._take(ctx, ask.plan)
+
+    async def execute(self, ctx: Context) -> Event:
+        """One attempt, and a second one where the card turned out stale and admission holds again."""
+        service = self._service()
+        asking = self._desk.running(ctx.invocation_id).visiting("execute")
+        while True:
+            asking = self._desk.put(await self._attempt(ctx, asking, service))
+            if not ask.is_stale(asking):
+                break
+            asking = self._desk.put(await ask.readmit(asking, service))
+            if asking.verdict is not Verdict.GRANTED:
+                break
+        return _event("execute", asking, routed=True)
+
+    async def validate(self, ctx: Context) -> Event:
+        return await self._take(ctx, ask.validate)
+
+    async def record_evidence(self, ctx: Context) -> Event:
+        return await self._take(ctx, ask.record_evidence, routed=False)
+
+    async def explain_response(self, ctx: Context) -> AsyncGenerator[Event, None]:
+        for event in await self._end(ctx, "explain_response", ask.explain_response):
+            yield event
+
+    async def record_refusal(self, ctx: Context) -> AsyncGenerator[Event, None]:
+        for event in await self._end(ctx, "record_refusal", ask.record_stop):
+            yield event
+
+    async def record_indeterminate(self, ctx: Context) -> AsyncGenerator[Event, None]:
+        for event in await self._end(ctx, "record_indeterminate", ask.record_stop):
+            yield event
+
+    async def _take(self, ctx: Context, step: ask.Step, *, routed: bool = True, node: str = "") -> Event:
+        node = node or getattr(step, "__name__", "")
+        asking = self._desk.running(ctx.invocation_id).visiting(node)
+        if asking.stop is None:  # what has stopped only passes through, to the node that records it
+            asking = await ask.take(step, asking, self._service())
+        return _event(node, self._desk.put(asking), routed=routed)
+
+    async def _attempt(self, ctx: Context, asking: Asking, service: Service) -> Asking:
+        planned, cards = asking.plan, service.cards
+        card = cards.verified(planned.agent_id) if planned and isinstance(cards, CardBook) else None
+        if planned is None or card is None or not isinstance(cards, CardBook):
+            reply = Reply.failed(Reason.REMOTE_CARD_INVALID, "there is no verified card of the planned agent")
+            return ask.settle(asking, service, None, reply)
+        exchange = Exchange(planned.call, lambda: ask.prepare(asking, service), timeout=service.call_timeout)
+        await ctx.run_node(Delegate(card, exchange, cards.http))
+        return ask.settle(asking, service, exchange.sent, exchange.reply)
+
+    async def _end(self, ctx: Context, node: str, step: ask.Step) -> list[Event]:
+        invocation_id = ctx.invocation_id
+        asking = self._desk.running(invocation_id).visiting(node)
+        asking = self._desk.put(await step(asking, self._service()))
+        answer = asking.answer
+        if answer is None:
+            raise NotGranted(Reason.EXECUTION_FAILED, "the path ended without an answer")
+        events = [_say(summary(answer), _public(node, asking))]
+        if not self._desk.is_claimed(invocation_id) and answer.document is not None:
+            # Shown to the developer's terminal; a partial event is never appended to a session.
+            events.insert(0, Event(partial=True, content=_text(table(answer.document))))
+        self._desk.finish(invocation_id)
+        return events
+
+
+def build_workflow(nodes: Nodes) -> Workflow:
+    """The seed's graph. ``record_*`` and ``explain_response`` have no way out but the end."""
+    interpret, discover, resolve, admit, plan, execute, validate, evidence, explain, refusal, unknown = (
+        FunctionNode(func=func, name=func.__name__, rerun_on_resume=func.__name__ in ("resolve_capability", "execute"))
+        for func in (
+            nodes.interpret_intent,
+            nodes.discover_datasets,
+            nodes.resolve_capability,
+            nodes.evaluate_admission,
+            nodes.plan,
+            nodes.execute,
+            nodes.validate,
+            nodes.record_evidence,
+            nodes.explain_response,
+            nodes.record_refusal,
+            nodes.record_indeterminate,
+        )
+    )
+
+    def on_verdict(granted: FunctionNode) -> dict[Any, Any]:
+        return {GRANTED: granted, REFUSED: refusal, DEFAULT_ROUTE: unknown}
+
+    return Workflow(
+        name=str(APP_NAME),
+        description="Asks governed datasets on behalf of a verified person.",
+        edges=[
+            (START, interpret, discover, resolve, admit),
+            (admit, on_verdict(plan)),
+            (plan, on_verdict(execute)),
+            (execute, on_verdict(validate)),
+            (validate, on_verdict(evidence)),
+            (evidence, explain),
+        ],
+    )
+
+
+def _event(node: str, asking: Asking, *, routed: bool) -> Event:
+    return Event(output=_public(node, asking), route=asking.verdict.value if routed else None)
+
+
+def _public(node: str, asking: Asking) -> dict[str, Any]:
+    """What of an asking may enter a session: a node, codes, ids and counts."""
+    decision = asking.decision
+    return {
+        "node": node,
+        "verdict": asking.verdict.value if decision else None,
+        "reason": decision.reason.value if decision else None,
+        "decision_id": decision.decision_id if decision else None,
+        "attempts": asking.attempts,
+        "candidates": len(asking.candidates),
+    }
+
+
+def _say(text: str, output: dict[str, Any]) -> Event:
+    return Event(content=_text(text), output=output)
+
+
+def _text(text: str) -> types.Content:
+    return types.Content(role="model", parts=[types.Part(text=text)])
