@@ -27,48 +27,12 @@ _ISO: Final = {
     SqlType.TIME: re.compile(rf"(?<![\w:-]){_CLOCK}(?![\w:])"),
 }
 _DAYS: Final = {"today": 0, "yesterday": 1}
-_LOWER: Final = frozenset(
-    [
-        "above",
-        "over",
-        "more",
-        "greater",
-        "exceeding",
-        "least",
-        "minimum",
-        "min",
-        "from",
-        "since",
-        "after",
-        "starting",
-        "beginning",
-        "between",
-    ]
-)
-_UPPER: Final = frozenset(
-    [
-        "below",
-        "under",
-        "less",
-        "fewer",
-        "most",
-        "maximum",
-        "max",
-        "until",
-        "till",
-        "before",
-        "to",
-        "ending",
-        "through",
-        "and",
-    ]
-)
-_LOWER_NAMES: Final = frozenset(
-    ["min", "minimum", "lower", "least", "above", "over", "from", "since", "after", "start", "begin", "first"]
-)
-_UPPER_NAMES: Final = frozenset(
-    ["max", "maximum", "upper", "most", "below", "under", "until", "till", "before", "to", "end", "last"]
-)
+_LOWER: Final = "above over more greater exceeding least minimum min from since after starting beginning between"
+_UPPER: Final = "below under less fewer most maximum max until till before to ending through and"
+_CUES: Final = {**dict.fromkeys(_UPPER.split(), "upper"), **dict.fromkeys(_LOWER.split(), "lower")}
+_LOWER_NAMES: Final = "min minimum lower least above over from since after start begin first"
+_UPPER_NAMES: Final = "max maximum upper most below under until till before to end last"
+_NAME_CUES: Final = {**dict.fromkeys(_UPPER_NAMES.split(), "upper"), **dict.fromkeys(_LOWER_NAMES.split(), "lower")}
 _CUE_WINDOW: Final = 3
 
 
@@ -245,14 +209,10 @@ def _confirmed(group: Sequence[Parameter], values: Sequence[Any]) -> dict[str, A
 
 
 def _direction(parameter: Parameter) -> str:
-    parts = frozenset(re.split(r"[_-]", parameter.name))
-    return "lower" if parts & _LOWER_NAMES else "upper" if parts & _UPPER_NAMES else ""
+    cues = {_NAME_CUES[part] for part in re.split(r"[_-]", parameter.name) if part in _NAME_CUES}
+    return cues.pop() if len(cues) == 1 else ""
 
 
 def _cue(before: str) -> str:
-    for word in reversed(re.findall(r"[a-z]+", before.lower())[-_CUE_WINDOW:]):
-        if word in _LOWER:
-            return "lower"
-        if word in _UPPER:
-            return "upper"
-    return ""
+    near = reversed(re.findall(r"[a-z]+", before.lower())[-_CUE_WINDOW:])
+    return next((_CUES[word] for word in near if word in _CUES), "")

@@ -12,23 +12,8 @@ from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.words import Word, stem, stems, words
 
 _QUOTED: Final = re.compile(r"(?:(?<=\s)|^)(?:'([^']+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?=[\s.,;:!?)]|$)")
-_LINKS: Final = frozenset(
-    stem(word)
-    for word in [
-        "for",
-        "about",
-        "with",
-        "containing",
-        "contain",
-        "mentioning",
-        "mention",
-        "mentions",
-        "matching",
-        "called",
-        "named",
-        "regarding",
-    ]
-)
+_LINK_TEXT: Final = "for about with containing contain mentioning mention mentions matching called named regarding"
+_LINKS: Final = frozenset(stem(word) for word in _LINK_TEXT.split())
 
 
 def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> tuple[str, str] | None:
