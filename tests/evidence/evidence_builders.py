@@ -9,16 +9,44 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from contract.result import CacheOutcome, Execution, ResultDocument
 from contract.signing import PublicKey
 from contract.verdict import Reason
 from evidence.ledger import Ledger
 from evidence.row import LedgerRow, Side
+from evidence.statement import Invocation
 
 NOW = 1_800_000_000.0
 ISSUER = "https://issuer.dataset-agent.example"
 SUBJECT = "u-eng-01"
 CALL_HASH = hashlib.sha256(b'{"dataset":"d","capability":"c","arguments":{"batch":"B001"}}').hexdigest()
 RESULT_DIGEST = hashlib.sha256(b"the rows").hexdigest()
+AGENT = "urn:dataset-agent:remote"
+BODY = b'{"schema":[],"rows":[],"row_count":0,"truncated":false,"as_of":"2027-01-15T08:00:00.000000Z"}'
+DOCUMENT = ResultDocument(body=BODY, row_count=0, truncated=False, as_of="2027-01-15T08:00:00.000000Z")
+EXECUTION = Execution(
+    execution_id="exe-1", engine="duckdb", job_id=None, tool_origin="LOCAL", started=NOW - 1.5, ended=NOW - 1.25
+)
+INVOCATION = Invocation(request_id="req-0", trace_id="0" * 32, session_id="session-1", invocation_id="inv-0")
+
+
+def draft_members(**changes: Any) -> dict[str, Any]:
+    """What ``draft`` wants beside the authority."""
+    members: dict[str, Any] = {
+        "agent_id": AGENT,
+        "call_hash": CALL_HASH,
+        "requested_dataset": "purification-batches",
+        "template_digest": "e" * 64,
+        "document": DOCUMENT,
+        "execution": EXECUTION,
+        "cache": CacheOutcome("MISS", "dsc:1:key"),
+        "invocation": INVOCATION,
+        "sources": ["MES historian"],
+        "now": NOW,
+        "max_rows": 1000,
+        "max_bytes": 2**20,
+    }
+    return {**members, **changes}
 
 
 class SeedSigner:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from contract.verdict import NotGranted  # noqa: E402
-from tests.evidence.evidence_builders import make_row, open_ledger  # noqa: E402
+from contract.verdict import NotGranted
+from tests.evidence.evidence_builders import make_row, open_ledger
 
 
 def main(folder: str, name: str, count: str, limit: str = "") -> None:

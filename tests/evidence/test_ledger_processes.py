@@ -42,12 +42,11 @@ def test_processes_that_write_at_once_lose_and_repeat_nothing(tmp_path: Path) ->
 
 @pytest.mark.parametrize("rows", [1, 40])
 def test_a_killed_process_leaves_every_row_it_gave_a_receipt_for(tmp_path: Path, rows: int) -> None:
-    writer = start(tmp_path, "killed", 100_000)
-    assert writer.stdout is not None
-    lines = [writer.stdout.readline() for _ in range(rows)]
-    writer.kill()
-    lines += writer.stdout.readlines()
-    writer.wait()
+    with start(tmp_path, "killed", 100_000) as writer:
+        assert writer.stdout is not None
+        lines = [writer.stdout.readline() for _ in range(rows)]
+        writer.kill()
+        lines += writer.stdout.readlines()
     last = receipts_of(lines)[-1]
     report = verify_ledger(tmp_path / "ledger.db", KEY, receipt=last)
     assert report.ok, report.problem

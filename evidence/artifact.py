@@ -1,0 +1,77 @@
+"""An artifact in a file: ``{"envelope": …, "result_base64": …}``, to be verified where nothing runs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from contract.errors import Category, Component, DatasetAgentError
+
+MAX_ARTIFACT_BYTES: Final = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Result bytes as they were sent, and the envelope they came with; *unverified*."""
+
+    envelope: dict[str, Any]
+    body: bytes
+
+
+def write_artifact(path: Path, artifact: Artifact) -> None:
+    """Write the file whole or not at all, readable by its user only. Raises ``OSError``."""
+    text = json.dumps({"envelope": artifact.envelope, "result_base64": base64.b64encode(artifact.body).decode("ascii")})
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def read_artifact(path: Path) -> Artifact:
+    """Raises ``DatasetAgentError`` (``evidence.artifact.not_found``, ``evidence.artifact.malformed``)."""
+    try:
+        if path.stat().st_size > MAX_ARTIFACT_BYTES:
+            raise _malformed(path, f"it is larger than {MAX_ARTIFACT_BYTES} bytes")
+        data = path.read_bytes()
+    except OSError as error:
+        raise DatasetAgentError(
+            Component.EVIDENCE,
+            Category.NOT_FOUND,
+            "evidence.artifact.not_found",
+            f"the artifact {path} cannot be read: name a file saved with an answer",
+        ) from error
+    try:
+        value = orjson.loads(data)  # the strict reader is for what is signed; nothing here is trusted yet
+    except orjson.JSONDecodeError as error:
+        raise _malformed(path, "it is not JSON") from error
+    if not isinstance(value, dict) or set(value) != {"envelope", "result_base64"}:
+        raise _malformed(path, "it must have exactly the members envelope and result_base64")
+    envelope, result = value["envelope"], value["result_base64"]
+    if not isinstance(envelope, dict) or not isinstance(result, str):
+        raise _malformed(path, "envelope must be an object and result_base64 text")
+    try:
+        body = base64.b64decode(result.encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error) as error:
+        raise _malformed(path, "result_base64 is not base64") from error
+    return Artifact(envelope, body)
+
+
+def _malformed(path: Path, why: str) -> DatasetAgentError:
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.INVALID_INPUT,
+        "evidence.artifact.malformed",
+        f"{path.name} is not a saved artifact: {why}",
+    )

@@ -1,0 +1,208 @@
+"""The in-toto Statement v1 of a granted result, as a closed model (``urn:dataset-agent:provenance:v1``).
+
+Every member without a default is required: a result that lacks one is not returned. Code
+writes every member; no text of a model, a person or a data source is among them.
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from contract.ids import MAX_ID_BYTES, Slug, Version
+from contract.schema import Strict
+
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Final = "urn:dataset-agent:provenance:v1"
+
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES)]
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_TokenDigest = Annotated[str, Field(pattern=r"^([0-9a-f]{64}|[A-Za-z0-9_-]{43})$")]
+_Time = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$")]
+_Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
+_Column = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}\.[a-z][a-z0-9_-]{0,63}$")]
+_ToolOrigin = Literal["LOCAL", "MCP", "A2A"]
+
+
+class DigestSet(Strict):
+    sha256: _Digest
+
+
+class Subject(Strict):
+    name: _Id
+    digest: DigestSet
+
+
+class Agent(Strict):
+    """Who signed: ``id`` is the agent's audience name, pinned with its key in trust."""
+
+    id: _Id
+
+
+class Grant(Strict):
+    """The grant the result was given under; ids and a digest, never the token."""
+
+    issuer: _Id
+    client: _Id
+    jti: _Id
+    root_jti: _Id
+    txn: _Id
+    leaf_digest: _TokenDigest
+
+
+class DecisionMade(Strict):
+    """The signer's own decision."""
+
+    decision_id: _Id
+    verdict: Literal["GRANTED"]
+    reason: Literal["PRINCIPAL_AUTHORIZED"]
+    policy_id: _Id
+    policy_version: _Id
+
+
+class Operation(Strict):
+    """``requested_dataset`` is what was asked for; ``Dataset`` says what was read."""
+
+    requested_dataset: Slug
+    capability: Slug
+    tool_name: _Id
+    template_digest: _Digest
+    call_hash: _Digest
+
+
+class Dataset(Strict):
+    """``sources`` are the source systems or tables the descriptor names."""
+
+    dataset_id: Slug
+    dataset_version: Version
+    revision: Version
+    schema_version: Version
+    sources: Annotated[tuple[_Id, ...], Field(strict=False, min_length=1, max_length=256)]
+
+
+class Limits(Strict):
+    max_rows: _Count | None
+    max_bytes: _Count | None
+
+
+class Authorization(Strict):
+    """What was applied: columns (``null`` is every one), digests of row constraints and masks, limits."""
+
+    principal_class: _Id
+    sensitivity: Literal["public", "internal", "confidential", "restricted"]
+    columns: Annotated[tuple[_Column, ...], Field(strict=False)] | None
+    row_constraints_digest: _Digest
+    masks_digest: _Digest
+    limits: Limits
+    rows_returned: _Count
+    truncated: bool
+
+
+class ExecutionDone(Strict):
+    """The run that produced the rows: on a cache hit the earlier one, with its own times."""
+
+    execution_id: _Id
+    engine: _Id
+    job_id: _Id | None
+    tool_origin: _ToolOrigin
+    started: _Time
+    ended: _Time
+
+
+class Cache(Strict):
+    """``key`` is absent where the capability is restricted or nothing was looked up."""
+
+    outcome: Literal["HIT", "MISS", "WITHHELD", "OFF"]
+    used: bool
+    key: _Id | None
+
+
+class Result(Strict):
+    media_type: _Id
+    size: _Count
+    as_of: _Time
+
+
+class InvocationIds(Strict):
+    request_id: _Id
+    trace_id: _Id
+    session_id: _Id
+    invocation_id: _Id
+    task_id: _Id | None
+    function_call_id: _Id | None
+
+
+class Upstream(Strict):
+    """The signed provenance a result was relayed with, unchanged, and whose it is."""
+
+    agent_id: _Id
+    task_id: _Id | None
+    result_digest: _Digest
+    envelope: dict[str, Any]
+
+
+class Predicate(Strict):
+    agent: Agent
+    grant: Grant
+    decision: DecisionMade
+    operation: Operation
+    dataset: Dataset
+    authorization: Authorization
+    execution: ExecutionDone
+    cache: Cache
+    result: Result
+    invocation: InvocationIds
+    ledger: dict[str, Any]
+    upstream: Annotated[tuple[Upstream, ...], Field(strict=False, max_length=8)]
+    sealed_at: _Time
+
+
+class Statement(Strict):
+    """One result of one grant. The wire's ``_type`` and ``predicateType`` are checked before."""
+
+    type: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")]
+    subject: Annotated[tuple[Subject, ...], Field(strict=False, min_length=1, max_length=1)]
+    predicate_type: Annotated[Literal["urn:dataset-agent:provenance:v1"], Field(alias="predicateType")]
+    predicate: Predicate
+
+    @property
+    def result_digest(self) -> str:
+        """Hex SHA-256 of the result bytes as sent."""
+        return self.subject[0].digest.sha256
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", by_alias=True)
+
+    def summary(self) -> dict[str, Any]:
+        """The record of one result in flat names, for screens and exports."""
+        told = self.predicate
+        return {
+            "agent_id": told.agent.id,
+            "requested_dataset": told.operation.requested_dataset,
+            "dataset_id": told.dataset.dataset_id,
+            "dataset_version": told.dataset.dataset_version,
+            "dataset_revision": told.dataset.revision,
+            "schema_version": told.dataset.schema_version,
+            "capability": told.operation.capability,
+            "policy_id": told.decision.policy_id,
+            "policy_version": told.decision.policy_version,
+            "decision": told.decision.verdict,
+            "decision_id": told.decision.decision_id,
+            "grant_id": told.grant.jti,
+            "tool_name": told.operation.tool_name,
+            "tool_origin": told.execution.tool_origin,
+            "sources": list(told.dataset.sources),
+            "cache": {
+                "used": told.cache.used,
+                "outcome": told.cache.outcome,
+                "execution_id": told.execution.execution_id,
+            },
+            "as_of": told.result.as_of,
+            "rows_returned": told.authorization.rows_returned,
+            "trace_id": told.invocation.trace_id,
+            "request_id": told.invocation.request_id,
+            "executed_at": told.execution.ended,
+            "adk": {"session_id": told.invocation.session_id, "invocation_id": told.invocation.invocation_id},
+        }

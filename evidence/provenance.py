@@ -1,0 +1,133 @@
+"""Whether provenance holds for these bytes and this grant: for a root agent, and offline for anyone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from contract.canonical import sha256_hex
+from contract.signing import PublicKey
+from evidence.checkpoint import InvalidReceipt, Receipt
+from evidence.dsse import InvalidProvenance, open_envelope
+from evidence.entry import Entry, mismatches
+from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement
+from evidence.row import Cell
+
+
+def verify_provenance(
+    envelope: Any,
+    key: PublicKey,
+    *,
+    body: bytes,
+    agent_id: str | None = None,
+    leaf_digest: str | None = None,
+    leaf_jti: str | None = None,
+    txn: str | None = None,
+    call_hash: str | None = None,
+    dataset: str | None = None,
+    capability: str | None = None,
+    ledger_keys: tuple[PublicKey, ...] | None = None,
+) -> Statement:
+    """The statement, where ``key`` signed it over exactly ``body`` for the grant the caller derived.
+
+    ``key`` is the pinned key of the agent that was asked (from trust, or the ``cnf`` of
+    the leaf); the envelope's ``keyid`` is not read. A root agent gives every keyword;
+    an offline reader gives those it knows: what is ``None`` is *not* checked.
+    ``ledger_keys`` default to ``key``. Whether the policy was right is not checked here.
+
+    Raises ``InvalidProvenance``; its ``check`` is ``envelope``, ``signature``, ``payload``,
+    ``type``, ``schema``, ``digest``, ``ledger``, or the member that is another one's.
+    """
+    statement = read_statement(open_envelope(envelope, key))
+    if statement.result_digest != sha256_hex(body) or statement.predicate.result.size != len(body):
+        raise InvalidProvenance("digest", "the provenance is for other result bytes")
+    told = statement.predicate
+    expected = {
+        "agent_id": (agent_id, told.agent.id),
+        "leaf_digest": (leaf_digest, told.grant.leaf_digest),
+        "leaf_jti": (leaf_jti, told.grant.jti),
+        "txn": (txn, told.grant.txn),
+        "call_hash": (call_hash, told.operation.call_hash),
+        "dataset": (dataset, told.dataset.dataset_id),
+        "capability": (capability, told.operation.capability),
+    }
+    for name, (wanted, found) in expected.items():
+        if wanted is not None and wanted != found:
+            raise InvalidProvenance(name, f"the provenance names another {name.replace('_', ' ')}")
+    if not receipt_of(statement).holds((key,) if ledger_keys is None else ledger_keys):
+        raise InvalidProvenance("ledger", "the ledger receipt does not hold")
+    return statement
+
+
+def read_statement(value: dict[str, Any]) -> Statement:
+    """The typed statement of a signed payload. Raises ``InvalidProvenance``."""
+    if value.get("_type") != STATEMENT_TYPE or value.get("predicateType") != PREDICATE_TYPE:
+        raise InvalidProvenance("type", f"the payload is not a Statement v1 with predicate {PREDICATE_TYPE}")
+    try:
+        return Statement.model_validate(value)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise InvalidProvenance("schema", f"the provenance is not complete: {where}") from error
+
+
+def receipt_of(statement: Statement) -> Receipt:
+    """The ledger receipt, unverified. Raises ``InvalidProvenance``."""
+    try:
+        return Receipt.from_json(statement.predicate.ledger)
+    except InvalidReceipt as error:
+        raise InvalidProvenance("ledger", str(error)) from error
+
+
+def differences(statement: Statement, entry: Entry) -> tuple[str, ...]:
+    """What a ledger's entry says otherwise than the statement whose receipt points to it; empty where nothing.
+
+    The entry's own hash is recomputed, so an auditor may ask this of an unverified file.
+    Raises ``InvalidProvenance`` for a statement without a receipt.
+    """
+    receipt, told = receipt_of(statement), statement.predicate
+    plain: dict[str, Cell] = {
+        "decision_id": told.decision.decision_id,
+        "policy_id": told.decision.policy_id,
+        "leaf_digest": told.grant.leaf_digest,
+        "dataset": told.dataset.dataset_id,
+        "revision": told.dataset.revision,
+        "capability": told.operation.capability,
+        "rows_returned": told.authorization.rows_returned,
+    }
+    found = [name for name, value in plain.items() if entry.cells[name] != value]
+    if entry.index != receipt.index or entry.computed_leaf() != receipt.leaf_hash:
+        found.append("leaf_hash")
+    call_hash, result_digest = told.operation.call_hash, statement.result_digest
+    return (*found, *mismatches(entry, receipt.opening, call_hash=call_hash, result_digest=result_digest))
+
+
+def verify_upstream(statement: Statement, keys: Mapping[str, PublicKey], *, body: bytes) -> tuple[Statement, ...]:
+    """The statements a relayed result came with, each verified with the pinned key of its agent.
+
+    ``statement`` is verified already. Each upstream result must be ``body`` itself, and
+    its grant, call and data those of ``statement``. Raises ``InvalidProvenance``, with
+    ``upstream`` for an agent without a pinned key.
+    """
+    told = statement.predicate
+    verified = []
+    for upstream in told.upstream:
+        key = keys.get(upstream.agent_id)
+        if key is None:
+            raise InvalidProvenance("upstream", "an upstream agent has no pinned key")
+        verified.append(
+            verify_provenance(
+                upstream.envelope,
+                key,
+                body=body,
+                agent_id=upstream.agent_id,
+                leaf_digest=told.grant.leaf_digest,
+                leaf_jti=told.grant.jti,
+                txn=told.grant.txn,
+                call_hash=told.operation.call_hash,
+                dataset=told.dataset.dataset_id,
+                capability=told.operation.capability,
+            )
+        )
+    return tuple(verified)

@@ -1,0 +1,229 @@
+"""Provenance of a granted result: drafted and proven complete before the ledger row, sealed after it.
+
+The order matters. A draft holds everything but the receipt, so what is missing shows
+before a GRANTED row is committed; sealing then only adds the receipt and signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from contract.authority import Authority
+from contract.call import RESULT_MEDIA_TYPE
+from contract.canonical import digest, sha256_hex
+from contract.result import CacheOutcome, Execution, ResultDocument
+from contract.scope import rows_to_json
+from contract.signing import Signer
+from contract.verdict import Decision, NotGranted, Reason
+from evidence.checkpoint import Receipt
+from evidence.dsse import payload_of, sign_envelope
+from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement
+from evidence.row import rfc3339
+
+_NO_LEDGER: dict[str, Any] = {}
+RESULT_NAME = "result"
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The ids that join a result to its request, its trace and its ADK session."""
+
+    request_id: str
+    trace_id: str
+    session_id: str
+    invocation_id: str
+    task_id: str | None = None
+    function_call_id: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A complete statement that lacks only its receipt. Made by ``draft`` and ``relay``."""
+
+    body: dict[str, Any]
+
+    @property
+    def result_digest(self) -> str:
+        """Hex SHA-256 of the result bytes: what the ledger row commits to."""
+        value: str = self.body["subject"][0]["digest"]["sha256"]
+        return value
+
+    def statement(self, receipt: Receipt) -> dict[str, Any]:
+        predicate = {**self.body["predicate"], "ledger": receipt.to_json()}
+        return {**self.body, "predicate": predicate}
+
+    def seal(self, receipt: Receipt, signer: Signer) -> dict[str, Any]:
+        """The signed envelope. Raises only what ``signer`` raises."""
+        return sign_envelope(self.statement(receipt), signer)
+
+
+def draft(
+    authority: Authority,
+    *,
+    agent_id: str,
+    call_hash: str,
+    requested_dataset: str,
+    template_digest: str,
+    document: ResultDocument,
+    execution: Execution,
+    cache: CacheOutcome,
+    invocation: Invocation,
+    sources: Sequence[str],
+    now: float,
+    tool_name: str | None = None,
+    max_rows: int | None = None,
+    max_bytes: int | None = None,
+    media_type: str = RESULT_MEDIA_TYPE,
+) -> Draft:
+    """The provenance of ``document`` under ``authority``.
+
+    ``sources`` are the source systems of the descriptor. Raises
+    ``NotGranted(EVIDENCE_UNAVAILABLE)`` naming the members that are missing or malformed:
+    a result without complete provenance is not returned.
+    """
+    grant = authority.grant
+    return _complete(
+        document=document,
+        media_type=media_type,
+        predicate={
+            "agent": {"id": agent_id},
+            "grant": {
+                "issuer": grant.issuer,
+                "client": grant.client,
+                "jti": grant.leaf_jti,
+                "root_jti": grant.root_jti,
+                "txn": grant.txn,
+                "leaf_digest": grant.leaf_digest,
+            },
+            "decision": _decision(authority.decision),
+            "operation": {
+                "requested_dataset": requested_dataset,
+                "capability": authority.capability,
+                "tool_name": tool_name or authority.capability,
+                "template_digest": template_digest,
+                "call_hash": call_hash,
+            },
+            "dataset": {
+                "dataset_id": authority.dataset,
+                "dataset_version": authority.dataset_version,
+                "revision": authority.revision,
+                "schema_version": authority.schema_version,
+                "sources": list(sources),
+            },
+            "authorization": {
+                "principal_class": authority.principal.principal_class,
+                "sensitivity": authority.sensitivity.value,
+                "columns": None if authority.columns is None else sorted(authority.columns),
+                "row_constraints_digest": row_constraints_digest(authority),
+                "masks_digest": masks_digest(authority),
+                "limits": {"max_rows": max_rows, "max_bytes": max_bytes},
+                "rows_returned": document.row_count,
+                "truncated": document.truncated,
+            },
+            "execution": {
+                "execution_id": execution.execution_id,
+                "engine": execution.engine,
+                "job_id": execution.job_id,
+                "tool_origin": execution.tool_origin,
+                "started": rfc3339(execution.started),
+                "ended": rfc3339(execution.ended),
+            },
+            "cache": {"outcome": cache.outcome, "used": cache.outcome == "HIT", "key": cache.key},
+            "invocation": invocation.to_json(),
+            "upstream": [],
+            "sealed_at": rfc3339(now),
+        },
+    )
+
+
+def relay(
+    upstream: Statement,
+    envelope: dict[str, Any],
+    *,
+    agent_id: str,
+    decision: Decision,
+    document: ResultDocument,
+    invocation: Invocation,
+    now: float,
+    task_id: str | None,
+) -> Draft:
+    """The provenance of a result another agent gave: its signed envelope unchanged, and our own decision.
+
+    ``upstream`` is what ``verify_provenance`` returned for ``envelope``; the execution is
+    the other agent's, its origin here A2A. Raises as ``draft`` does.
+    """
+    told = upstream.predicate.model_dump(mode="json")
+    return _complete(
+        document=document,
+        media_type=told["result"]["media_type"],
+        predicate={
+            **{name: told[name] for name in ("grant", "operation", "dataset", "authorization", "cache")},
+            "agent": {"id": agent_id},
+            "decision": _decision(decision),
+            "execution": {**told["execution"], "tool_origin": "A2A"},
+            "invocation": invocation.to_json(),
+            "upstream": [
+                {
+                    "agent_id": told["agent"]["id"],
+                    "task_id": task_id,
+                    "result_digest": upstream.result_digest,
+                    "envelope": envelope,
+                }
+            ],
+            "sealed_at": rfc3339(now),
+        },
+    )
+
+
+def provenance_statement(authority: Authority, *, receipt: Receipt, **members: Any) -> dict[str, Any]:
+    """``draft`` and its receipt in one call, where the row is already committed."""
+    return draft(authority, **members).statement(receipt)
+
+
+def upstream_digest(envelope: dict[str, Any]) -> str:
+    """What a relaying agent's ledger row records of the envelope. Raises ``InvalidProvenance``."""
+    return sha256_hex(payload_of(envelope))
+
+
+def row_constraints_digest(authority: Authority) -> str:
+    return digest("urn:dataset-agent:row-constraints:v1", rows_to_json(authority.rows))
+
+
+def masks_digest(authority: Authority) -> str:
+    masks = {column: mask.value for column, mask in authority.masks.items()}
+    return digest("urn:dataset-agent:masks:v1", masks)
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    return {
+        "decision_id": decision.decision_id,
+        "verdict": decision.verdict.value,
+        "reason": decision.reason.value,
+        "policy_id": decision.policy_id,
+        "policy_version": decision.policy_version,
+    }
+
+
+def _complete(*, document: ResultDocument, media_type: str, predicate: dict[str, Any]) -> Draft:
+    result = {"media_type": media_type, "size": len(document.body), "as_of": document.as_of}
+    body = {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": RESULT_NAME, "digest": {"sha256": document.digest}}],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {**predicate, "result": result, "ledger": _NO_LEDGER},
+    }
+    try:
+        Statement.model_validate(body)
+    except ValidationError as error:
+        missing = sorted({".".join(str(part) for part in problem["loc"]) for problem in error.errors()})
+        raise NotGranted(
+            Reason.EVIDENCE_UNAVAILABLE, f"the result has no complete provenance: {', '.join(missing)}"
+        ) from error
+    return Draft(body)

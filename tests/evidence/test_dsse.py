@@ -1,0 +1,112 @@
+"""Envelopes: what is signed, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evidence.dsse import PAYLOAD_TYPE, InvalidProvenance, open_envelope, pae, payload_of, sign_envelope
+from tests.evidence.evidence_builders import SeedSigner
+
+STATEMENT = {"_type": "x", "text": "Grüße", "n": 1}
+ENVELOPE = sign_envelope(STATEMENT, SeedSigner())
+
+
+def test_the_specification_s_example_of_pre_authentication_encoding() -> None:
+    assert pae("http://example.com/HelloWorld", b"hello world") == (
+        b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+    )
+
+
+def test_an_envelope_opens_with_the_key_that_signed_it() -> None:
+    assert open_envelope(ENVELOPE, SeedSigner().public_key) == STATEMENT
+
+
+def test_another_key_does_not_open_it_whatever_the_keyid_says() -> None:
+    forged = sign_envelope(STATEMENT, SeedSigner(2))
+    forged["signatures"][0]["keyid"] = SeedSigner(1).public_key.thumbprint
+    with pytest.raises(InvalidProvenance) as caught:
+        open_envelope(forged, SeedSigner(1).public_key)
+    assert caught.value.check == "signature"
+
+
+@pytest.mark.parametrize("keyid", ["", "someone-else", None, 7])
+def test_the_keyid_plays_no_part(keyid: object) -> None:
+    envelope = copy.deepcopy(ENVELOPE)
+    envelope["signatures"][0]["keyid"] = keyid
+    assert open_envelope(envelope, SeedSigner().public_key) == STATEMENT
+
+
+def test_one_good_signature_among_several_is_enough() -> None:
+    envelope = copy.deepcopy(ENVELOPE)
+    envelope["signatures"].insert(0, {"keyid": "x", "sig": base64.b64encode(bytes(64)).decode()})
+    assert open_envelope(envelope, SeedSigner().public_key) == STATEMENT
+
+
+def test_both_base64_alphabets_are_read() -> None:
+    envelope = copy.deepcopy(ENVELOPE)
+    envelope["payload"] = envelope["payload"].replace("+", "-").replace("/", "_")
+    assert open_envelope(envelope, SeedSigner().public_key) == STATEMENT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"payloadType": "application/json"},
+        {"payloadType": None},
+        {"payload": None},
+        {"payload": ENVELOPE["payload"] + "="},
+        {"payload": " " + ENVELOPE["payload"]},
+        {"payload": "\u00e9"},
+        {"signatures": []},
+        {"signatures": {}},
+        {"signatures": ["x"]},
+        {"signatures": [{"keyid": "x"}]},
+        {"signatures": [{"sig": 5}]},
+        {"signatures": ENVELOPE["signatures"] * 9},
+    ],
+)
+def test_a_malformed_envelope_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidProvenance) as caught:
+        open_envelope({**ENVELOPE, **change}, SeedSigner().public_key)
+    assert caught.value.check == "envelope"
+
+
+@pytest.mark.parametrize("envelope", [None, [], "text", 3])
+def test_what_is_no_object_is_no_envelope(envelope: object) -> None:
+    with pytest.raises(InvalidProvenance):
+        open_envelope(envelope, SeedSigner().public_key)
+
+
+def test_the_payload_type_is_signed_too() -> None:
+    signer = SeedSigner()
+    payload = payload_of(ENVELOPE)
+    foreign = base64.b64encode(signer.sign(pae("application/other", payload))).decode()
+    with pytest.raises(InvalidProvenance):
+        open_envelope({**ENVELOPE, "signatures": [{"sig": foreign}]}, signer.public_key)
+
+
+@pytest.mark.parametrize("payload", [b'{"a":1,"a":2}', b"[1]", b"\xff", b'{"a":NaN}'])
+def test_a_signed_payload_that_is_no_strict_object_is_refused(payload: bytes) -> None:
+    signer = SeedSigner()
+    envelope = {
+        "payloadType": PAYLOAD_TYPE,
+        "payload": base64.b64encode(payload).decode(),
+        "signatures": [{"sig": base64.b64encode(signer.sign(pae(PAYLOAD_TYPE, payload))).decode()}],
+    }
+    with pytest.raises(InvalidProvenance) as caught:
+        open_envelope(envelope, signer.public_key)
+    assert caught.value.check == "payload"
+
+
+@given(st.integers(0, len(payload_of(ENVELOPE)) - 1), st.integers(1, 255))
+def test_no_byte_of_the_payload_can_change(at: int, flip: int) -> None:
+    payload = bytearray(payload_of(ENVELOPE))
+    payload[at] ^= flip
+    with pytest.raises(InvalidProvenance):
+        open_envelope({**ENVELOPE, "payload": base64.b64encode(payload).decode()}, SeedSigner().public_key)
