@@ -1,0 +1,239 @@
+"""Types of a whole template: every node gets one, every implicit conversion becomes a CAST.
+
+What has no rule here has no meaning both engines share, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.optimizer.scope import Scope
+
+from contract.schema import Parameter, ResultColumn, SqlType, Table
+from queries.errors import Refused
+from queries.resolve import Resolved, output_names
+from queries.typed import Type, common, convert, set_source, set_type
+
+BOOL: Final = Type(SqlType.BOOL)
+Rule = Callable[["Elaborator", exp.Expr], Type]
+RULES: Final[dict[type[exp.Expr], Rule]] = {}
+
+
+def rule(*nodes: type[exp.Expr]) -> Callable[[Rule], Rule]:
+    """Register how the type of ``nodes`` follows from their arguments."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+class Elaborator:
+    """Walks one query, innermost scope first, and writes types and conversions onto its nodes."""
+
+    def __init__(self, resolved: Resolved, tables: Sequence[Table], parameters: Sequence[Parameter]) -> None:
+        self._tables: Mapping[str, Table] = {table.name: table for table in tables}
+        self._parameters = {parameter.name: parameter for parameter in parameters}
+        self._resolved = resolved
+        self._outputs: dict[int, list[Type]] = {}
+        self._scope: Scope | None = None
+        self.used: set[str] = set()
+        self.deterministic = True
+
+    def run(self) -> list[Type]:
+        """The types of the query's output columns. Raises ``Refused``."""
+        for scope in self._resolved.scopes:
+            self._scope = scope
+            query = scope.expression
+            if isinstance(query, exp.Select):
+                self._outputs[id(query)] = self._select(query)
+            elif isinstance(query, exp.SetOperation):
+                self._outputs[id(query)] = self._set_operation(query)
+            else:
+                raise Refused("only queries stand in FROM and WITH", query)
+        return self._outputs[id(self._resolved.tree)]
+
+    def type(self, node: exp.Expr) -> Type:
+        """Type ``node`` and all below it."""
+        found = RULES.get(type(node))
+        if found is None:
+            raise Refused(f"{node.meta.get('bigquery_name', node.key.upper())} is not accepted here", node)
+        kind = found(self, node)
+        set_type(node, kind)
+        return kind
+
+    def expect(self, node: exp.Expr, arg: str, *targets: SqlType) -> SqlType:
+        """Type the argument and convert it to the first of ``targets`` it converts to."""
+        child = node.args[arg]
+        kind = self.type(child)
+        for target in targets:
+            if kind.name is target and not kind.array:
+                return target
+        for target in targets:
+            changed = convert(child, kind, target)
+            if changed is not None:
+                node.set(arg, changed)
+                return target
+        names = " or ".join(target.value for target in targets)
+        raise Refused(f"{node.meta.get('bigquery_name', node.key.upper())} takes {names}, not {kind}", child)
+
+    def unify(self, node: exp.Expr, children: Sequence[exp.Expr], owner: exp.Expr) -> SqlType | None:
+        """Type ``children`` and convert all of them to their common type."""
+        kinds = [self.type(child) for child in children]
+        target = common(kinds, node)
+        if target is None:
+            return None
+        for child, kind in zip(children, kinds, strict=True):
+            # A conversion takes the child as its own, so its place is read first.
+            parent, arg, index = child.parent, child.arg_key, child.index
+            changed = convert(child, kind, target)
+            if changed is None or parent is None or arg is None:
+                raise Refused(f"{kind} does not convert to {target.value}; write a CAST", child)
+            if changed is not child:
+                parent.set(arg, changed, index=index)
+        set_source(owner, target)
+        return target
+
+    def values(self, node: exp.Expr, args: str) -> list[exp.Expr]:
+        """The arguments ``args`` (names separated by spaces) as one list."""
+        out: list[exp.Expr] = []
+        for arg in args.split():
+            value = node.args.get(arg)
+            out.extend(value if isinstance(value, list) else [value] if value is not None else [])
+        return out
+
+    def column(self, node: exp.Column) -> Type:
+        scope = self._scope
+        while scope is not None:
+            source = scope.sources.get(node.table)
+            if isinstance(source, exp.Table):
+                column = self._tables[source.name].column(node.name)
+                if column is None:
+                    raise Refused(f"table {source.name} has no column {node.name}", node)
+                return Type(column.type)
+            if isinstance(source, Scope):
+                names = output_names(source.expression)
+                if node.name not in names:
+                    raise Refused(f"{node.table} has no column {node.name}", node)
+                kind = self._outputs[id(source.expression)][names.index(node.name)]
+                return Type(kind.name, kind.array)
+            scope = scope.parent
+        raise Refused(f"{node.table}.{node.name} is not a column", node)
+
+    def parameter(self, node: exp.Expr) -> Parameter:
+        name = node.this.name if isinstance(node.this, exp.Var) else ""
+        parameter = self._parameters.get(name)
+        if parameter is None:
+            raise Refused(f"@{name} is not a declared parameter", node)
+        self.used.add(name)
+        return parameter
+
+    def query_type(self, query: exp.Expr) -> Type:
+        """The type of the single column of a query used as a value."""
+        kind = self._outputs[id(query)][0]
+        return Type(kind.name, kind.array)
+
+    def _select(self, select: exp.Select) -> list[Type]:
+        outputs = []
+        for item in select.expressions:
+            value = item.unalias()
+            kind = self.type(value)
+            if kind.name is None:
+                raise Refused("a NULL column needs a type; write CAST(NULL AS …)", item)
+            outputs.append(kind)
+        for join in select.args.get("joins") or []:
+            if join.args.get("on") is not None:
+                self.expect(join, "on", SqlType.BOOL)
+        for clause in ("where", "having", "qualify"):
+            if select.args.get(clause) is not None:
+                self.expect(select.args[clause], "this", SqlType.BOOL)
+        group = select.args.get("group")
+        for term in group.expressions if group is not None else ():
+            self._term(term, len(outputs))
+        self._order(select, len(outputs))
+        return outputs
+
+    def _set_operation(self, query: exp.SetOperation) -> list[Type]:
+        left, right = (self._outputs[id(side.unnest())] for side in (query.this, query.expression))
+        if len(left) != len(right):
+            raise Refused("both sides of a set operation have the same columns", query)
+        for one, other in zip(left, right, strict=True):
+            if one.name is not other.name or one.array or other.array:
+                raise Refused(f"a set operation joins {one} and {other}; write a CAST", query)
+        self._order(query, len(left))
+        return [Type(kind.name) for kind in left]
+
+    def _order(self, query: exp.Expr, columns: int) -> None:
+        order = query.args.get("order")
+        for item in order.expressions if order is not None else ():
+            self._term(item.this, columns)
+        for arg in ("limit", "offset"):
+            held = query.args.get(arg)
+            if held is not None:
+                self._count_of_rows(held)
+        if query.args.get("limit") is not None and order is None:
+            raise Refused("LIMIT without ORDER BY may answer differently each time", query.args["limit"])
+
+    def _count_of_rows(self, held: exp.Expr) -> None:
+        value = held.expression
+        if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
+            return
+        if isinstance(value, exp.Parameter):
+            parameter = self.parameter(value)
+            if parameter.type is SqlType.INT64 and not parameter.nullable and not parameter.repeated:
+                self.type(value)
+                return
+        raise Refused("LIMIT and OFFSET take a number or an INT64 parameter that is not nullable", held)
+
+    def _term(self, term: exp.Expr, columns: int) -> None:
+        """A term of GROUP BY or ORDER BY: the number of an output column, or an expression."""
+        if isinstance(term, exp.Literal):
+            if term.is_string or not term.name.isdigit() or not 1 <= int(term.name) <= columns:
+                raise Refused("a number in GROUP BY or ORDER BY is that of an output column", term)
+        elif self.type(term).array:
+            raise Refused("an array has no order", term)
+
+
+def order_for_good(tree: exp.Query, outputs: Sequence[Type]) -> None:
+    """Complete the outermost ORDER BY with every output column, so that ties have one order.
+
+    Raises ``Refused`` where a result of several rows has no ORDER BY.
+    """
+    order = tree.args.get("order")
+    if order is None:
+        if _is_one_row(tree):
+            return
+        raise Refused("a result of several rows needs an ORDER BY", tree)
+    numbered = {item.this.name for item in order.expressions if isinstance(item.this, exp.Literal)}
+    for index in range(1, len(outputs) + 1):
+        if str(index) not in numbered:
+            order.append("expressions", exp.Ordered(this=exp.Literal.number(index), nulls_first=True))
+
+
+def check_results(tree: exp.Query, outputs: Sequence[Type], results: Sequence[ResultColumn]) -> None:
+    """Whether names, order and types of the output are as declared. Raises ``Refused``."""
+    names = output_names(tree)
+    declared = [column.name for column in results]
+    if names != declared:
+        raise Refused(f"the query returns {', '.join(names)}; the declared results are {', '.join(declared)}", tree)
+    for kind, column in zip(outputs, results, strict=True):
+        array = column.mode.value == "REPEATED"
+        if kind.name is not column.type or kind.array != array:
+            raise Refused(f"{column.name} is declared {column.type.value}, the query returns {kind}", tree)
+
+
+def _is_one_row(tree: exp.Query) -> bool:
+    if not isinstance(tree, exp.Select) or tree.args.get("group") is not None:
+        return False
+    if tree.args.get("from_") is None:
+        return True
+    aggregates = [node for item in tree.expressions for node in item.find_all(exp.AggFunc)]
+    return any(
+        node.parent_select is tree
+        and not isinstance(node.parent, exp.Window)
+        and node.find_ancestor(exp.Window) is None
+        for node in aggregates
+    )

@@ -1,0 +1,46 @@
+"""The fault of a template or of base data that cannot be governed, with where it is."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from contract.errors import Category, Component, DatasetAgentError
+
+
+class TemplateError(DatasetAgentError):
+    """A template that is refused when it is loaded; the message starts ``file:line:``."""
+
+    def __init__(self, file: str, line: int, message: str) -> None:
+        super().__init__(
+            Component.QUERIES, Category.CONFIGURATION, "queries.template.refused", f"{file}:{line}: {message}"
+        )
+        self.file = file
+        self.line = line
+        self.reason = message
+
+
+class DataError(DatasetAgentError):
+    """Base data that is absent or does not fit its declaration; nothing of it is served."""
+
+    def __init__(self, file: str, message: str) -> None:
+        super().__init__(Component.QUERIES, Category.CONFIGURATION, "queries.data.invalid", f"{file}: {message}")
+        self.file = file
+
+
+class Refused(Exception):
+    """A refusal at a node, before the file is known; ``load_template`` adds the file."""
+
+    def __init__(self, message: str, node: exp.Expr | None = None, *, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line if line is not None else line_of(node)
+
+
+def line_of(node: exp.Expr | None) -> int:
+    """The line of the nearest node with a position: itself, its descendants, then its ancestors."""
+    while node is not None:
+        for inner in node.walk(bfs=False):
+            if "line" in inner.meta:
+                return int(inner.meta["line"])
+        node = node.parent
+    return 1

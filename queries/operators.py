@@ -1,0 +1,238 @@
+"""Types of columns, literals, operators, conditionals and CAST."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from contract.schema import SqlType
+from queries.elaborate import BOOL, Elaborator, rule
+from queries.errors import Refused
+from queries.typed import SQL_TYPES, Type, canonical_text, common, convert, set_source, set_type
+
+S = SqlType
+_INT64: Final = range(-(2**63), 2**63)
+_EXACT_CASTS: Final = {
+    (S.INT64, S.FLOAT64), (S.INT64, S.NUMERIC), (S.INT64, S.STRING), (S.INT64, S.BOOL), (S.BOOL, S.INT64),
+    (S.BOOL, S.STRING), (S.NUMERIC, S.FLOAT64), (S.NUMERIC, S.INT64), (S.NUMERIC, S.STRING), (S.FLOAT64, S.INT64),
+    (S.DATE, S.STRING), (S.DATE, S.TIMESTAMP), (S.DATE, S.DATETIME), (S.DATETIME, S.DATE), (S.TIMESTAMP, S.DATE),
+    (S.TIMESTAMP, S.DATETIME), (S.DATETIME, S.TIMESTAMP),
+}  # fmt: skip
+_LITERAL_CASTS: Final = (S.DATE, S.DATETIME, S.TIMESTAMP, S.NUMERIC, S.INT64)
+
+
+@rule(exp.Column)
+def _column(e: Elaborator, node: exp.Expr) -> Type:
+    if not isinstance(node, exp.Column):
+        raise Refused("not a column", node)
+    return e.column(node)
+
+
+@rule(exp.Parameter)
+def _parameter(e: Elaborator, node: exp.Expr) -> Type:
+    parameter = e.parameter(node)
+    if parameter.repeated:
+        raise Refused(f"@{parameter.name} is repeated; use it in IN UNNEST(@{parameter.name})", node)
+    return Type(parameter.type)
+
+
+@rule(exp.Literal)
+def _literal(e: Elaborator, node: exp.Expr) -> Type:
+    if node.is_string:
+        if "\x00" in node.name:
+            raise Refused("text must not hold a NUL character", node)
+        return Type(S.STRING, literal=True)
+    if node.name.lstrip("-").isdigit():
+        if int(node.name) not in _INT64:
+            raise Refused("the number is beyond INT64; write NUMERIC '…'", node)
+        return Type(S.INT64, literal=True)
+    return Type(S.FLOAT64, literal=True)
+
+
+@rule(exp.Boolean)
+def _boolean(e: Elaborator, node: exp.Expr) -> Type:
+    return BOOL
+
+
+@rule(exp.Null)
+def _null(e: Elaborator, node: exp.Expr) -> Type:
+    return Type(None)
+
+
+@rule(exp.Paren)
+def _paren(e: Elaborator, node: exp.Expr) -> Type:
+    return e.type(node.this)
+
+
+@rule(exp.Neg)
+def _neg(e: Elaborator, node: exp.Expr) -> Type:
+    return Type(e.expect(node, "this", S.INT64, S.NUMERIC, S.FLOAT64))
+
+
+@rule(exp.Subquery)
+def _subquery(e: Elaborator, node: exp.Expr) -> Type:
+    return e.query_type(node.this)
+
+
+@rule(exp.Exists)
+def _exists(e: Elaborator, node: exp.Expr) -> Type:
+    return BOOL
+
+
+@rule(exp.And, exp.Or)
+def _connector(e: Elaborator, node: exp.Expr) -> Type:
+    e.expect(node, "this", S.BOOL)
+    e.expect(node, "expression", S.BOOL)
+    return BOOL
+
+
+@rule(exp.Not)
+def _not(e: Elaborator, node: exp.Expr) -> Type:
+    e.expect(node, "this", S.BOOL)
+    return BOOL
+
+
+@rule(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+def _comparison(e: Elaborator, node: exp.Expr) -> Type:
+    e.unify(node, [node.this, node.expression], node)
+    return BOOL
+
+
+@rule(exp.Between)
+def _between(e: Elaborator, node: exp.Expr) -> Type:
+    e.unify(node, [node.this, node.args["low"], node.args["high"]], node)
+    return BOOL
+
+
+@rule(exp.Is)
+def _is(e: Elaborator, node: exp.Expr) -> Type:
+    if isinstance(node.expression, exp.Boolean):
+        e.expect(node, "this", S.BOOL)
+    elif isinstance(node.expression, exp.Null):
+        e.type(node.this)
+    else:
+        raise Refused("IS takes NULL, TRUE or FALSE", node)
+    e.type(node.expression)
+    return BOOL
+
+
+@rule(exp.In)
+def _in(e: Elaborator, node: exp.Expr) -> Type:
+    unnest, query = node.args.get("unnest"), node.args.get("query")
+    if unnest is not None:
+        _in_parameter(e, node, unnest)
+    elif query is not None:
+        kind = e.type(query)
+        if kind.name is None or kind.array:
+            raise Refused("IN takes a query of one typed column", node)
+        e.expect(node, "this", kind.name)
+    elif node.expressions:
+        e.unify(node, [node.this, *node.expressions], node)
+    else:
+        raise Refused("IN takes a list, a query or UNNEST(@parameter)", node)
+    return BOOL
+
+
+def _in_parameter(e: Elaborator, node: exp.Expr, unnest: exp.Expr) -> None:
+    held = unnest.expressions[0] if len(unnest.expressions) == 1 else None
+    if not isinstance(held, exp.Parameter) or not (parameter := e.parameter(held)).repeated:
+        raise Refused("UNNEST takes one repeated parameter", node)
+    set_type(held, Type(parameter.type, array=True))
+    set_type(unnest, Type(parameter.type, array=True))
+    e.expect(node, "this", parameter.type)
+
+
+@rule(exp.Like)
+def _like(e: Elaborator, node: exp.Expr) -> Type:
+    e.expect(node, "this", S.STRING)
+    pattern = node.expression
+    if isinstance(pattern, exp.Parameter):
+        if not e.parameter(pattern).values:
+            raise Refused("a parameter is a LIKE pattern only where its values are listed; use STARTS_WITH", pattern)
+    elif not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        raise Refused("LIKE takes a written pattern; use STARTS_WITH or STRPOS for values", pattern)
+    e.expect(node, "expression", S.STRING)
+    return BOOL
+
+
+@rule(exp.Case)
+def _case(e: Elaborator, node: exp.Expr) -> Type:
+    branches = node.args["ifs"]
+    if node.this is not None:
+        e.unify(node, [node.this, *(branch.this for branch in branches)], node)
+    else:
+        for branch in branches:
+            e.expect(branch, "this", S.BOOL)
+    results = [branch.args["true"] for branch in branches]
+    default = node.args.get("default")
+    return Type(e.unify(node, results if default is None else [*results, default], node))
+
+
+@rule(exp.If)
+def _if(e: Elaborator, node: exp.Expr) -> Type:
+    e.expect(node, "this", S.BOOL)
+    if node.args.get("false") is None:
+        raise Refused("IF takes three arguments", node)
+    return Type(e.unify(node, e.values(node, "true false"), node))
+
+
+@rule(exp.Coalesce, exp.Greatest, exp.Least)
+def _first_of(e: Elaborator, node: exp.Expr) -> Type:
+    return Type(e.unify(node, e.values(node, "this expressions"), node))
+
+
+@rule(exp.Nullif)
+def _nullif(e: Elaborator, node: exp.Expr) -> Type:
+    return Type(e.unify(node, e.values(node, "this expression"), node))
+
+
+@rule(exp.Add, exp.Sub, exp.Mul)
+def _arithmetic(e: Elaborator, node: exp.Expr) -> Type:
+    target = e.unify(node, [node.this, node.expression], node)
+    if target not in (S.INT64, S.NUMERIC, S.FLOAT64):
+        hint = "; use DATE_ADD, DATE_SUB or DATE_DIFF" if target in (S.DATE, S.TIMESTAMP) else ""
+        raise Refused(f"arithmetic takes numbers{hint}", node)
+    return Type(target)
+
+
+@rule(exp.Div, exp.SafeDivide)
+def _division(e: Elaborator, node: exp.Expr) -> Type:
+    kinds = [e.type(node.this), e.type(node.expression)]
+    target = common(kinds, node)
+    if target not in (S.INT64, S.NUMERIC, S.FLOAT64):
+        raise Refused("division takes numbers", node)
+    target = S.FLOAT64 if target is S.INT64 else target
+    for arg, kind in zip(("this", "expression"), kinds, strict=True):
+        node.set(arg, convert(node.args[arg], kind, target))
+    set_source(node, target)
+    return Type(target)
+
+
+@rule(exp.IntDiv, exp.Mod)
+def _integer_division(e: Elaborator, node: exp.Expr) -> Type:
+    e.expect(node, "this", S.INT64)
+    e.expect(node, "expression", S.INT64)
+    return Type(S.INT64)
+
+
+@rule(exp.Cast)
+def _cast(e: Elaborator, node: exp.Expr) -> Type:
+    target = SQL_TYPES.get(node.args["to"].this)
+    if target is None:
+        raise Refused(f"CAST to {node.args['to'].sql('bigquery')} is not accepted", node)
+    value = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
+    kind = e.type(value)
+    if kind.literal and kind.name is S.STRING and target in _LITERAL_CASTS:
+        text = canonical_text(value.name, target)
+        if text is None:
+            raise Refused(f"{value.name[:40]!r} is not a {target.value} in its canonical spelling", node)
+        value.set("this", text)
+    elif kind.literal and kind.name is S.FLOAT64 and target is S.NUMERIC:
+        if canonical_text(value.name, target) is None:
+            raise Refused("the number is not a NUMERIC of nine decimals", node)
+    elif kind.array or (kind.name not in (None, target) and (kind.name, target) not in _EXACT_CASTS):
+        raise Refused(f"CAST from {kind} to {target.value} is not accepted", node)
+    node.set("this", value)
+    set_source(node, kind.name)
+    return Type(target)

@@ -1,0 +1,232 @@
+"""Names: which base table, column or alias each name of a template is, settled once at load.
+
+Scopes are walked after ``qualify`` only, and what a table node is stays on the node itself
+(``base_table``), so that governing never looks a table up by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from contract.schema import Mode, Table
+from queries.errors import Refused
+
+_BASE: Final = "base_table"
+_COLUMNS: Final = "base_columns"
+_ALIAS: Final = "alias_name"
+_JOINS: Final = ("", "INNER", "CROSS", "OUTER")
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A qualified query, its scopes innermost first, and the ``table.column`` names it reads."""
+
+    tree: exp.Query
+    scopes: tuple[Scope, ...]
+    columns: frozenset[str]
+    tables: frozenset[str]
+
+
+def resolve(tree: exp.Query, tables: Sequence[Table]) -> Resolved:
+    """Qualify ``tree`` over ``tables``. Raises ``Refused`` for a name that is not settled."""
+    declared = {table.name: table for table in tables}
+    _check_sources(tree, declared)
+    for select in tree.find_all(exp.Select):
+        _check_projections(select)
+    for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
+        _number_aliases(query)
+    schema: dict[str, object] = {t.name: {column.name: column.type.value for column in t.columns} for t in tables}
+    try:
+        tree = qualify(
+            tree,
+            schema=schema,
+            dialect="bigquery",
+            expand_alias_refs=False,
+            expand_stars=False,
+            validate_qualify_columns=True,
+        )
+    except SqlglotError as error:
+        raise _unresolved(error) from error
+    for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
+        _settle_aliases(query)
+    scopes = tuple(traverse_scope(tree))
+    needed = _mark_tables(tree, scopes, declared)
+    return Resolved(
+        tree=tree,
+        scopes=scopes,
+        columns=frozenset(f"{table}.{column}" for table, columns in needed for column in columns),
+        tables=frozenset(table for table, _ in needed),
+    )
+
+
+def base_table(node: exp.Table) -> str | None:
+    """The declared table a node reads, or ``None`` for a common table expression."""
+    name = node.meta.get(_BASE)
+    return str(name) if name else None
+
+
+def base_columns(node: exp.Table) -> tuple[str, ...]:
+    """The columns the query names of a base table node, sorted."""
+    return tuple(node.meta[_COLUMNS])
+
+
+def output_names(query: exp.Expr) -> list[str]:
+    while isinstance(query, exp.SetOperation):
+        query = query.this
+    return [item.alias_or_name.lower() for item in query.expressions]
+
+
+def _check_sources(tree: exp.Query, declared: Mapping[str, Table]) -> None:
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for cte in tree.find_all(exp.CTE):
+        if cte.alias.lower() in {name.lower() for name in declared}:
+            raise Refused(f"WITH {cte.alias} has the name of a declared table", cte)
+    for table in tree.find_all(exp.Table):
+        if table.args.get("db") or table.args.get("catalog"):
+            raise Refused("a table is named by its declared name alone, without a dataset or project", table)
+        if table.name not in declared and table.name.lower() not in ctes:
+            raise Refused(f"table {table.name} is not declared by the dataset", table)
+        alias = table.alias
+        if alias and alias.lower() in {name.lower() for name in declared} and alias != table.name:
+            raise Refused(f"the alias {alias} has the name of a declared table", table)
+    for join in tree.find_all(exp.Join):
+        if join.text("kind").upper() not in _JOINS:
+            raise Refused(f"a {join.text('kind')} JOIN is not accepted", join)
+    for derived in tree.find_all(exp.Subquery):
+        if isinstance(derived.parent, (exp.From, exp.Join)):
+            if not derived.alias:
+                raise Refused("a query in FROM needs an alias", derived)
+            if derived.alias.lower() in {name.lower() for name in declared}:
+                raise Refused(f"the alias {derived.alias} has the name of a declared table", derived)
+
+
+def _check_projections(select: exp.Select) -> None:
+    names = set()
+    needs_name = not _is_value_query(select)
+    for item in select.expressions:
+        if needs_name and not isinstance(item, (exp.Alias, exp.Column)):
+            raise Refused("an output column that is an expression needs an alias", item)
+        name = item.alias_or_name.lower()
+        if name in names and needs_name:
+            raise Refused(f"two output columns are named {name}", item)
+        names.add(name)
+    if not needs_name and not isinstance(select.parent, exp.Exists) and len(select.expressions) != 1:
+        raise Refused("a query used as a value has one column", select)
+
+
+def _is_value_query(select: exp.Select) -> bool:
+    """Whether a SELECT stands in EXISTS, IN or as a scalar, where output names do not matter."""
+    parent = select.parent
+    if isinstance(parent, exp.Exists):
+        return True
+    return isinstance(parent, exp.Subquery) and not isinstance(parent.parent, (exp.From, exp.Join))
+
+
+def _aliases(query: exp.Expr) -> dict[str, int]:
+    return {name: index for index, name in enumerate(output_names(query), start=1) if name}
+
+
+def _order_terms(query: exp.Expr) -> Iterator[exp.Expr]:
+    order = query.args.get("order")
+    if order is not None:
+        for item in order.expressions:
+            yield item.this if isinstance(item, exp.Ordered) else item
+
+
+def _group_terms(query: exp.Expr) -> Iterator[exp.Expr]:
+    group = query.args.get("group")
+    if group is not None:
+        yield from group.expressions
+
+
+def _number_aliases(query: exp.Expr) -> None:
+    """Replace a bare alias in GROUP BY and ORDER BY by its number; remember the other uses.
+
+    GoogleSQL takes the alias where a column has the same name, DuckDB the column.
+    """
+    aliases = _aliases(query)
+    for term in [*_group_terms(query), *_order_terms(query)]:
+        if isinstance(term, exp.Column) and not term.table and term.name.lower() in aliases:
+            number = exp.Literal.number(aliases[term.name.lower()])
+            number.meta.update(term.this.meta)
+            term.replace(number)
+    for clause in ("group", "order", "having", "qualify"):
+        held = query.args.get(clause)
+        for column in held.find_all(exp.Column) if held is not None else ():
+            if not column.table and column.name.lower() in aliases and column.parent_select is query:
+                column.meta[_ALIAS] = column.name.lower()
+
+
+def _settle_aliases(query: exp.Expr) -> None:
+    """After ``qualify``: numbers where it spelled an alias, expressions in HAVING and QUALIFY."""
+    aliases = _aliases(query)
+    for term in [*_group_terms(query), *_order_terms(query)]:
+        if isinstance(term, exp.Column) and not term.table and term.name.lower() in aliases:
+            term.replace(exp.Literal.number(aliases[term.name.lower()]))
+    for clause in ("group", "order", "having", "qualify"):
+        held = query.args.get(clause)
+        for column in list(held.find_all(exp.Column)) if held is not None else ():
+            name = column.meta.get(_ALIAS)
+            if name is None:
+                continue
+            item = query.expressions[aliases[name] - 1].unalias() if isinstance(query, exp.Select) else None
+            if item is not None and column.table and column == item:
+                continue
+            if item is None or column.table or clause == "group":
+                raise Refused(f"{name} could be the alias or a column here; write the expression out", column)
+            column.replace(exp.paren(item.copy()))
+
+
+def _mark_tables(
+    tree: exp.Query, scopes: Sequence[Scope], declared: Mapping[str, Table]
+) -> list[tuple[str, tuple[str, ...]]]:
+    base: dict[int, exp.Table] = {}
+    common: set[int] = set()
+    needed: dict[int, set[str]] = {}
+    for scope in scopes:
+        base.update({id(node): node for node in scope.sources.values() if isinstance(node, exp.Table)})
+        for node, source in scope.selected_sources.values():
+            if isinstance(node, exp.Table) and isinstance(source, Scope):
+                common.add(id(node))
+        for column in scope.columns:
+            held = scope.sources.get(column.table)
+            if column.table and isinstance(held, exp.Table):
+                needed.setdefault(id(held), set()).add(column.name)
+    for column in tree.find_all(exp.Column):
+        if not column.table:
+            raise Refused(f"{column.name} is neither a column nor an output alias here", column)
+    for node in tree.find_all(exp.Table):
+        if (id(node) in base) == (id(node) in common):
+            raise Refused(f"table {node.name} is not accounted for", node)
+    for key, node in base.items():
+        _mark_table(node, needed.get(key, set()), declared)
+    return [(node.name, base_columns(node)) for node in base.values()]
+
+
+def _mark_table(node: exp.Table, columns: set[str], declared: Mapping[str, Table]) -> None:
+    table = declared.get(node.name)
+    if table is None or tuple(part.name for part in node.parts) != (table.name,):
+        raise Refused(f"table {node.name} is not declared by the dataset", node)
+    for name in columns:
+        column = table.column(name)
+        if column is None:
+            raise Refused(f"table {table.name} has no column {name}", node)
+        if column.mode is Mode.REPEATED:
+            raise Refused(f"{table.name}.{name} is repeated; a template cannot read it yet", node)
+    node.meta[_BASE] = table.name
+    node.meta[_COLUMNS] = tuple(sorted(columns))
+
+
+def _unresolved(error: SqlglotError) -> Refused:
+    text = str(error).split("\n")[0]
+    line = re.search(r"Line: (\d+)", text)
+    message = re.sub(r"\s*Line: \d+, Col: \d+\.?", "", text).rstrip(". ")
+    return Refused(message[:200], line=int(line[1]) if line else 1)

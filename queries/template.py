@@ -1,0 +1,142 @@
+"""A capability's template: GoogleSQL that was read, settled, typed and found governable, once.
+
+A template that loads can be governed: every base table it reads is known by node, every
+construct has one meaning on both engines, every parameter and result column is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlglot import exp
+
+# The rules of types register themselves when they are imported.
+from queries import functions, moments, operators  # noqa: F401  isort: skip
+from contract.canonical import InvalidJson, digest
+from contract.schema import Parameter, ResultColumn, SqlType, Table
+from contract.scope import Sensitivity
+from queries.bind import check_parameter
+from queries.elaborate import Elaborator, check_results, order_for_good
+from queries.errors import Refused, TemplateError
+from queries.grammar import parse
+from queries.resolve import Resolved, resolve
+
+_DIGEST_TAG: Final = "dataset-agent/template/1"
+_NOT_AS_PARAMETER: Final = (SqlType.BYTES,)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """``columns_read`` and ``tables_read`` are ``table.column`` and table names.
+
+    ``digest`` changes with the text, the parameters, the results and the tables read.
+    ``deterministic`` is false where equal data may give unequal bytes, so that the
+    result must not be stored.
+    """
+
+    name: str
+    dataset: str
+    digest: str
+    tables: tuple[Table, ...]
+    parameters: tuple[Parameter, ...]
+    results: tuple[ResultColumn, ...]
+    columns_read: frozenset[str]
+    tables_read: frozenset[str]
+    deterministic: bool
+    _tree: exp.Query = field(repr=False, compare=False)
+
+    def tree(self) -> exp.Query:
+        """A copy of the typed query, the caller's to change."""
+        return self._tree.copy()
+
+    def table(self, name: str) -> Table | None:
+        return next((table for table in self.tables if table.name == name), None)
+
+    def parameter(self, name: str) -> Parameter | None:
+        return next((parameter for parameter in self.parameters if parameter.name == name), None)
+
+
+def load_template(
+    sql: str,
+    *,
+    name: str,
+    dataset: str,
+    tables: Sequence[Table],
+    parameters: Sequence[Parameter],
+    results: Sequence[ResultColumn],
+    ceiling: Sensitivity,
+) -> Template:
+    """Read and check a template; ``name`` is the file that messages give.
+
+    Raises ``TemplateError`` for a construct that cannot be governed or has no meaning shared
+    by the engines, a name that is not declared, a parameter that is not used, results unlike
+    the declared ones, and a column more sensitive than ``ceiling``.
+    """
+    try:
+        for parameter in parameters:
+            _check_declaration(parameter)
+        resolved = resolve(parse(sql), tables)
+        elaborator = Elaborator(resolved, tables, parameters)
+        outputs = elaborator.run()
+        check_results(resolved.tree, outputs, results)
+        order_for_good(resolved.tree, outputs)
+        _check_used(parameters, elaborator.used)
+        _check_sensitivity(resolved, tables, ceiling)
+        template_digest = _digest(sql, [t for t in tables if t.name in resolved.tables], parameters, results)
+    except Refused as refused:
+        raise TemplateError(name, refused.line, refused.message) from refused
+    return Template(
+        name=name,
+        dataset=dataset,
+        digest=template_digest,
+        tables=tuple(tables),
+        parameters=tuple(parameters),
+        results=tuple(results),
+        columns_read=resolved.columns,
+        tables_read=resolved.tables,
+        deterministic=elaborator.deterministic,
+        _tree=resolved.tree,
+    )
+
+
+def _check_declaration(parameter: Parameter) -> None:
+    if parameter.type in _NOT_AS_PARAMETER:
+        raise Refused(f"parameter {parameter.name}: {parameter.type.value} parameters are not accepted", line=1)
+    problem = check_parameter(parameter)
+    if problem is not None:
+        raise Refused(f"parameter {parameter.name}: {problem}", line=1)
+
+
+def _check_used(parameters: Sequence[Parameter], used: set[str]) -> None:
+    for parameter in parameters:
+        if parameter.name not in used:
+            raise Refused(f"parameter {parameter.name} is declared and not used", line=1)
+
+
+def _check_sensitivity(resolved: Resolved, tables: Sequence[Table], ceiling: Sensitivity) -> None:
+    for table in tables:
+        for column in table.columns:
+            read = f"{table.name}.{column.name}" in resolved.columns
+            if read and not column.sensitivity.within(ceiling):
+                raise Refused(
+                    f"{table.name}.{column.name} is {column.sensitivity.value}, the capability only {ceiling.value}",
+                    line=1,
+                )
+
+
+def _digest(sql: str, tables: Sequence[Table], parameters: Sequence[Parameter], results: Sequence[ResultColumn]) -> str:
+    facts: dict[str, Any] = {
+        "sql": sql,
+        "tables": [table.model_dump(mode="json") for table in sorted(tables, key=lambda table: table.name)],
+        "parameters": [parameter.model_dump(mode="json") for parameter in parameters],
+        "results": [column.model_dump(mode="json") for column in results],
+    }
+    try:
+        return digest(_DIGEST_TAG, facts)
+    except InvalidJson as error:
+        raise Refused(f"the declarations have no canonical form: {error}", line=1) from error
+
+
+__all__ = ["Template", "TemplateError", "load_template"]
