@@ -9,7 +9,7 @@ from a2a.server.routes.fastapi_routes import add_a2a_routes_to_fastapi
 from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from fastapi import FastAPI
 
-from remote_agent.serve import server_settings
+from dataset_agent.process import server_settings
 
 
 def echo_card(port: int) -> AgentCard:

@@ -89,7 +89,7 @@ async def _services(settings: Settings) -> list[Finding]:
 
 
 async def _state(settings: Settings) -> None:
-    state = await open_state(settings)
+    state = open_state(settings)
     try:
         await state.health()
     finally:

@@ -16,8 +16,8 @@ from contract.signing import PublicKey
 from dataset_agent.console import EXIT_FAULT, AsJson, print_json, say, table
 from evidence.artifact import read_artifact
 from evidence.checkpoint import InvalidReceipt, Receipt
-from evidence.reader import read_ledger
-from evidence.statement import verify_provenance
+from evidence.provenance import verify_provenance
+from evidence.reader import LedgerFile
 from evidence.verify import verify_ledger
 from grants.trust import load_trust
 
@@ -44,7 +44,7 @@ def list_rows(
 ) -> None:
     """List terminal rows: who decided what under which policy. Subjects are shown as commitments."""
     path = ledger or ledger_path(Settings(), side)
-    rows = [entry.to_json() for entry in deque(read_ledger(path), maxlen=limit)]
+    rows = [entry.to_json() for entry in deque(LedgerFile(path).rows(), maxlen=limit)]
     if as_json:
         print_json(rows)
         return
@@ -96,7 +96,7 @@ def verify_file(
         artifact.envelope, agent_key(settings, agent or settings.agent_id), body=artifact.body
     )
     if as_json:
-        print_json({"verified": True, "statement": dict(statement.statement)})
+        print_json({"verified": True, "statement": statement.to_json()})
         return
     say(f"The provenance holds: signed by {agent or settings.agent_id}, and the rows are the bytes it speaks of.")
 

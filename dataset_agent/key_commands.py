@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from typing import Annotated
@@ -64,4 +65,16 @@ def inspect(
     if as_json:
         print_json(report.to_json())
         return
-    say(report.text())
+    for number, token_view in enumerate(report.tokens):
+        claims = token_view.claims if isinstance(token_view.claims, dict) else {}
+        rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in claims.items()]
+        table(f"token {number} ({token_view.kind}, {token_view.bytes} bytes)", ("claim", "value"), rows)
+        if token_view.fault:
+            say(f"  not readable as its kind: {token_view.fault}")
+    for step in report.steps:
+        say(f"{step.sender} -> {step.receiver}: narrowed {', '.join(step.narrowed) or 'nothing'}")
+        if step.widened:
+            say(f"  would WIDEN {', '.join(step.widened)}")
+    say(f"signatures: {report.signatures}")
+    if report.refusal is not None:
+        say(f"now it would be {report.refusal.verdict} {report.refusal.reason}: {report.refusal.message}")

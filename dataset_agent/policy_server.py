@@ -13,15 +13,36 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from contract.canonical import InvalidJson, parse_json
+from contract.errors import DatasetAgentError
 from control_plane.evaluator import decision_document
 from control_plane.policy import load_policies
 
 MAX_INPUT_BYTES = 64 * 1024
 
 
-def create_policy_app(datasets: Path) -> FastAPI:
-    """The policy server over the policies of a datasets folder. Raises where they are broken."""
-    policies = load_policies(datasets / "policies")
+class PolicyFile:
+    """The policies of a datasets folder; a reload of broken ones keeps the old. Raises where they are broken."""
+
+    def __init__(self, datasets: Path) -> None:
+        self._folder = datasets / "policies"
+        self.policies = load_policies(self._folder)
+        self._generation = 1
+        self._fault: str | None = None
+
+    def status(self) -> dict[str, Any]:
+        return {"generation": self._generation, "fault": self._fault, "invalid": {}}
+
+    async def reload(self) -> None:
+        try:
+            self.policies, self._fault = load_policies(self._folder), None
+        except DatasetAgentError as error:
+            self._fault = error.message
+        else:
+            self._generation += 1
+
+
+def create_policy_app(file: PolicyFile) -> FastAPI:
+    """The policy server over the policies in force."""
     app = FastAPI(title="Policy server", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.post("/v1/data/dataset_agent/decision")
@@ -32,11 +53,11 @@ def create_policy_app(datasets: Path) -> FastAPI:
             return JSONResponse({"code": "invalid_parameter", "message": str(error)}, status_code=400)
         if not isinstance(body, dict) or "input" not in body:
             return JSONResponse({"code": "invalid_parameter", "message": 'send {"input": …}'}, status_code=400)
-        return JSONResponse(decision_document(policies, body["input"]))
+        return JSONResponse(decision_document(file.policies, body["input"]))
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        return {"status": "ok", "policy_version": policies.version}
+        return {"status": "ok", "policy_version": file.policies.version}
 
     return app
 

@@ -27,9 +27,8 @@ from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 from contract.verdict import Decision, NotGranted, Reason
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import Effect
-from evidence.dsse import sign_envelope
-from evidence.ledger import Receipt
-from evidence.statement import provenance_statement
+from evidence.checkpoint import Receipt
+from evidence.statement import Draft, Invocation, draft
 from grants.verify import verify as verify_chain
 from queries.bind import bind as bind_arguments
 from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Trail
@@ -55,8 +54,9 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
         found = await find(authority, call, service, now) or await run(authority, call, service, execute)
         trail.found = found
         await recheck(authority, service)
+        statement = describe(authority, call, found, request, service)
         receipt = await record(trail, service)
-        envelope = seal(authority, call, found, receipt, request, service)
+        envelope = seal(statement, receipt, service)
         return release(authority, call, found, receipt, envelope)
 
     return await accountable(path, trail, service)
@@ -170,25 +170,36 @@ async def record(trail: Trail, service: Service) -> Receipt:
     return await service.ledger.append_async(trail.row(service.agent_id, service.clock()))
 
 
-def seal(
-    authority: Authority, call: BoundCall, found: Found, receipt: Receipt, request: Request, service: Service
-) -> dict[str, object]:
-    """A signed in-toto statement about the bytes that will be sent."""
-    _, capability, _ = call.parts()
-    statement = provenance_statement(
+def describe(authority: Authority, call: BoundCall, found: Found, request: Request, service: Service) -> Draft:
+    """The provenance statement, complete before a row is recorded; only its receipt is missing."""
+    served, capability, _ = call.parts()
+    return draft(
         authority,
+        agent_id=service.agent_id,
         call_hash=call.call.call_hash,
+        requested_dataset=call.call.dataset,
         template_digest=capability.template.digest,
         document=found.document,
         execution=found.execution,
         cache=found.cache,
-        receipt=receipt,
-        agent_id=service.agent_id,
-        trace_id=request.trace_id,
-        session_id=found.run.session_id,
-        invocation_id=found.run.invocation_id,
+        invocation=Invocation(
+            request_id=request.request_id,
+            trace_id=str(authority.grant.rctx.get("trace_id") or request.trace_id),
+            session_id=found.run.session_id,
+            invocation_id=found.run.invocation_id,
+            function_call_id=found.run.function_call_id,
+        ),
+        sources=(f"{served.descriptor.provenance.system}:{served.descriptor.provenance.source}",),
+        now=service.clock(),
+        tool_name=capability.descriptor.tool_name,
+        max_rows=capability.descriptor.max_rows,
+        max_bytes=service.max_result_bytes,
     )
-    return sign_envelope(statement, service.signer)
+
+
+def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str, object]:
+    """The signed in-toto statement about the bytes that will be sent, with its place in the ledger."""
+    return statement.seal(receipt, service.signer)
 
 
 def release(

@@ -36,6 +36,7 @@ from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
+from remote_agent.telemetry import quiet_content_loggers
 
 DISCOVER = Operation("discover")
 
@@ -45,6 +46,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     settings = lifecycle.settings
     service = lifecycle.service
     executor = AdkExecutor()
+    quiet_content_loggers()
     app = FastAPI(
         title="Dataset agent",
         docs_url=None,

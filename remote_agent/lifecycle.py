@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,10 @@ from cache.keys import load_secret
 from cache.opening import open_cache
 from contract.errors import DatasetAgentError
 from contract.settings import Settings
+from contract.signing import Signer
 from contract.verdict import NotGranted
 from evidence.ledger import Ledger
-from grants.keys import FileSigner
+from grants.keys import AGENT_KEY, FileSigner
 from grants.state import open_state
 from grants.trust import load_trust
 from remote_agent.card import public_card_json
@@ -28,17 +30,13 @@ _GRACE_S = 60.0
 
 @dataclass(slots=True)
 class Lifecycle:
-    """One running dataset agent.
-
-    ``attempts`` counts reloads; ``fault`` is why the newest was not taken over, if it was not.
-    """
+    """One running dataset agent. ``fault`` is why the newest reload was not taken over, if it was not."""
 
     settings: Settings
     service: Service
     public_url: str
     mask_key: bytes = field(repr=False)
     fault: str | None = None
-    attempts: int = 0
     _card: tuple[int, dict[str, Any]] | None = None
     _retiring: set[asyncio.Task[None]] = field(default_factory=set)
     _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -46,10 +44,10 @@ class Lifecycle:
     @classmethod
     async def open(cls, settings: Settings, *, public_url: str) -> Lifecycle:
         """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do."""
-        signer = FileSigner.load(settings.remote_dir / "agent.jwk")
+        signer = FileSigner.load(settings.remote_dir / AGENT_KEY)
         mask_key = hmac.digest(load_secret(settings), b"dataset-agent/mask/1", hashlib.sha256)
         trust = load_trust(settings.trust_path)
-        state = await open_state(settings)
+        state = open_state(settings)
         try:
             world = await load_world(settings, generation=1, mask_key=mask_key)
             service = Service(
@@ -59,7 +57,7 @@ class Lifecycle:
                 signer=signer,
                 state=state,
                 cache=open_cache(settings),
-                ledger=Ledger.open(settings.home / "remote" / "ledger.sqlite", signer),
+                ledger=open_ledger(settings, signer),
                 max_result_bytes=settings.max_result_bytes,
                 cache_enabled=settings.cache_enabled,
             )
@@ -68,26 +66,29 @@ class Lifecycle:
             raise
         return cls(settings, service, public_url.rstrip("/"), mask_key)
 
-    async def reload(self) -> bool:
+    async def reload(self) -> None:
         """Take over descriptors, principals, policies and trust from disk; requests in flight keep the old.
 
-        Returns whether they were taken over. A broken dataset does not stop a reload; broken
+        A broken dataset does not stop a reload; broken
         principals, policies or trust do, and the old ones stay in force.
         """
         async with self._reloading:
             old = self.service.world
-            self.attempts += 1
             try:
                 trust = load_trust(self.settings.trust_path)
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=self.mask_key)
             except DatasetAgentError as error:
                 self.fault = error.message
                 log.error("reload refused, the old version stays in force: %s", error.message)
-                return False
+                return
             self.fault = None
             self.service.trust, self.service.world = trust, world
             self._retire(old)
-            return True
+
+    def status(self) -> dict[str, Any]:
+        """What is served now, for operators; no secret."""
+        world = self.service.world
+        return {"generation": world.generation, "fault": self.fault, "invalid": dict(world.invalid)}
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
         """Whether requests can be answered, and a report without a secret."""
@@ -137,3 +138,9 @@ class Lifecycle:
         task = asyncio.create_task(later())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
+
+
+def open_ledger(settings: Settings, signer: Signer) -> Ledger:
+    """This agent's own ledger, and the erasable keys of the people in it."""
+    folder = settings.home / "remote"
+    return Ledger.open(folder / "ledger.sqlite", signer, subject_key_path=folder / "subjects.sqlite", now=time.time())

@@ -13,7 +13,7 @@ from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, ResultDocument
 from contract.scope import Sensitivity
 from contract.verdict import Decision, NotGranted, Reason
-from evidence.ledger import Receipt
+from evidence.checkpoint import Receipt
 from evidence.row import LedgerRow, Side
 from queries.bind import Bound
 from remote_agent.service import ServedCapability, ServedDataset
@@ -139,13 +139,18 @@ class Trail:
             agent_id=agent_id,
             client=self.request.client,
             request_id=self.request.request_id,
-            trace_id=self.request.trace_id or None,
+            trace_id=self._trace_id(),
             **LedgerRow.decided(self.decision),
             **self._asked(),
             **self._resolved(),
             **self._granted(),
             **self._ran(),
         )
+
+    def _trace_id(self) -> str | None:
+        """The root's trace where its grant names one, so that one id joins both ledgers."""
+        stated = self.grant.rctx.get("trace_id") if self.grant else None
+        return str(stated or self.request.trace_id) or None
 
     def _asked(self) -> dict[str, Any]:
         if self.call is None:

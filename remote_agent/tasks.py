@@ -55,5 +55,5 @@ def _asked_for(task: Task, params: ListTasksRequest) -> bool:
     if params.status and task.status.state != params.status:
         return False
     if params.HasField("status_timestamp_after"):
-        return task.status.timestamp.ToNanoseconds() >= params.status_timestamp_after.ToNanoseconds()
+        return bool(task.status.timestamp.ToNanoseconds() >= params.status_timestamp_after.ToNanoseconds())
     return True
