@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
+
+import orjson
 
 from contract.extension import PROVENANCE_MEDIA_TYPE
 from contract.result import ResultDocument
@@ -15,7 +16,7 @@ from root_agent.reply import Reply
 _SHOWN_ROWS: Final = 50
 
 
-def to_json(answer: Answer, *, agent_name: str | None = None, agent_url: str | None = None) -> dict[str, Any]:
+def to_json(answer: Answer) -> dict[str, Any]:
     """The object that ``ask --json``, ``call --json`` and ``POST /ask`` print.
 
     ``verdict``, ``reason`` and ``rationale`` are of the whole; ``decision`` is the root's own
@@ -37,9 +38,9 @@ def to_json(answer: Answer, *, agent_name: str | None = None, agent_url: str | N
         "capability": target.call.capability if target else None,
         "arguments": dict(target.call.arguments) if target else None,
         "missing": [missing.to_json() for missing in target.missing] if target else [],
-        "agent": _agent(asking, agent_name, agent_url),
+        "agent": _agent(asking),
         "cache": _cache(asking) if shown else None,
-        "result": json.loads(answer.document.body) if answer.document is not None else None,
+        "result": orjson.loads(answer.document.body) if answer.document is not None else None,
         "provenance": _provenance(asking) if shown else None,
         "visited_nodes": list(asking.visited),
         "discovery": dict(asking.funnel),
@@ -50,7 +51,7 @@ def to_json(answer: Answer, *, agent_name: str | None = None, agent_url: str | N
         "trace_id": asking.trace_id,
         "evidence": {
             "root": dict(answer.evidence) if answer.evidence is not None else None,
-            "remote": dict(asking.reply.receipt) if asking.reply and asking.reply.receipt else None,
+            "remote": _remote_evidence(asking),
         },
     }
 
@@ -62,7 +63,7 @@ def summary(answer: Answer) -> str:
     if answer.document is None or descriptor is None:
         policy = f" (policy {decision.policy_id})" if decision.policy_id else ""
         return f"{decision.verdict.value} {decision.reason.value}{policy}: {decision.rationale}."
-    outcome = asking.reply.cache.get("outcome", "unknown") if asking.reply else "unknown"
+    outcome = asking.verified.statement.predicate.cache.outcome if asking.verified else "unknown"
     return (
         f"GRANTED: {answer.document.row_count} rows of {descriptor.dataset} {descriptor.version}, revision "
         f"{descriptor.revision}, as of {answer.document.as_of}; cache {outcome}; provenance verified."
@@ -71,7 +72,7 @@ def summary(answer: Answer) -> str:
 
 def table(document: ResultDocument) -> str:
     """The first rows as tab-separated text under their column names."""
-    result = json.loads(document.body)
+    result = orjson.loads(document.body)
     lines = ["\t".join(str(column["name"]) for column in result["schema"])]
     lines += ["\t".join("" if cell is None else str(cell) for cell in row) for row in result["rows"][:_SHOWN_ROWS]]
     hidden = len(result["rows"]) - _SHOWN_ROWS
@@ -103,32 +104,53 @@ def _remote(reply: Reply | None) -> dict[str, Any] | None:
     }
 
 
-def _agent(asking: Asking, name: str | None, url: str | None) -> dict[str, Any] | None:
-    if asking.target is None or asking.target.agent_id is None:
+def _agent(asking: Asking) -> dict[str, Any] | None:
+    agent_id = asking.target.agent_id if asking.target else None
+    offer = next((offer for offer in asking.offered if offer.agent_id == agent_id), None)
+    if offer is None:
         return None
     # An offer exists only on a card whose signature was verified with the pinned key.
-    return {"id": asking.target.agent_id, "name": name, "url": url or _url(asking), "card_verified": True}
+    return {"id": offer.agent_id, "name": offer.agent_name, "url": offer.agent_url, "card_verified": True}
 
 
-def _url(asking: Asking) -> str | None:
-    agent_id = asking.target.agent_id if asking.target else None
-    return next((offer.agent_url for offer in asking.offered if offer.agent_id == agent_id), None)
-
-
-def _cache(asking: Asking) -> dict[str, Any]:
-    cache = asking.reply.cache if asking.reply else {}
-    return {name: cache.get(name) for name in ("outcome", "key", "as_of", "execution_id")}
+def _cache(asking: Asking) -> dict[str, Any] | None:
+    """As the signed statement says, not as the task's metadata does."""
+    if asking.verified is None:
+        return None
+    told = asking.verified.statement.predicate
+    return {
+        "outcome": told.cache.outcome,
+        "key": told.cache.key,
+        "as_of": told.result.as_of,
+        "execution_id": told.execution.execution_id,
+    }
 
 
 def _provenance(asking: Asking) -> dict[str, Any] | None:
-    if asking.verified is None:
+    """The dataset agent's envelope, and the root's own around it (``tool_origin`` A2A)."""
+    if asking.verified is None or asking.relayed is None:
         return None
-    return {"verified": True, "media_type": PROVENANCE_MEDIA_TYPE, "envelope": dict(asking.verified.envelope)}
+    return {
+        "verified": True,
+        "media_type": PROVENANCE_MEDIA_TYPE,
+        "envelope": dict(asking.verified.envelope),
+        "relayed": dict(asking.relayed),
+    }
+
+
+def _remote_evidence(asking: Asking) -> dict[str, Any] | None:
+    """The remote's ledger receipt: the signed one beside rows, the unsigned one of a refusal."""
+    if asking.verified is not None:
+        return dict(asking.verified.statement.predicate.ledger)
+    return dict(asking.reply.receipt) if asking.reply and asking.reply.receipt else None
 
 
 def _a2a_calls(asking: Asking) -> list[dict[str, Any]]:
     """Empty on a hit: then the receiver's engine ran nothing. WITHHELD counts as a run."""
-    if asking.reply is None or asking.target is None or asking.reply.cache.get("outcome") == "HIT":
+    verified = asking.verified
+    if asking.reply is None or asking.target is None or verified is None:
+        return []
+    if verified.statement.predicate.cache.outcome == "HIT":
         return []
     return [
         {

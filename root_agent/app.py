@@ -46,9 +46,7 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         token = _bearer(request)
         wanted = _wanted(await _body(request, max_body_bytes))
         answer = await root.ask(token, **wanted)
-        target = answer.asking.target
-        name = service.cards.name(target.agent_id) if target and target.agent_id else None
-        return JSONResponse(to_json(answer, agent_name=name), headers=_NO_STORE)
+        return JSONResponse(to_json(answer), headers=_NO_STORE)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -29,6 +29,7 @@ from control_plane.descriptor import DatasetDescriptor
 from control_plane.discovery import CatalogueEntry, discover
 from control_plane.interpret import Proposal, check_proposal, interpret
 from control_plane.registry import InvalidDataset
+from evidence.statement import Draft, Invocation, relay
 from grants.claims import RootClaims, read
 from grants.derive import derive, header_value, leaf_digest, leaf_jti
 from grants.jose import split
@@ -214,12 +215,18 @@ async def validate(asking: Asking, service: Service) -> Asking:
 
 
 async def record_evidence(asking: Asking, service: Service) -> Asking:
-    """The root's own row, on disk before rows are shown; without it there are no rows."""
+    """The root's own row, on disk before rows are shown; without it there are no rows.
+
+    A granted result is relayed under the root's own provenance, drafted before the row is
+    committed and sealed with its receipt: the remote's envelope travels inside, unchanged.
+    """
     decision = asking.decision
     if decision is None:
         raise NotGranted(Reason.EXECUTION_FAILED, "nothing was decided")
+    drafted = _relay(asking, decision, service) if decision.verdict is Verdict.GRANTED else None
     receipt = await service.ledger.append_async(evidence_row(asking, decision, service))
-    return replace(asking, evidence=receipt.to_json())
+    relayed = drafted.seal(receipt, service.holder) if drafted else None
+    return replace(asking, evidence=receipt.to_json(), relayed=relayed)
 
 
 async def record_stop(asking: Asking, service: Service) -> Asking:
@@ -233,7 +240,7 @@ async def explain_response(asking: Asking, service: Service) -> Asking:
     decision = asking.decision or NotGranted(Reason.EXECUTION_FAILED, "nothing was decided").decision(
         service.world.policy_version
     )
-    whole = decision.verdict is Verdict.GRANTED and asking.evidence is not None
+    whole = decision.verdict is Verdict.GRANTED and asking.evidence is not None and asking.relayed is not None
     document = asking.verified.document if whole and asking.verified is not None else None
     if decision.verdict is Verdict.GRANTED and document is None:
         decision = _unproven(service)
@@ -243,6 +250,23 @@ async def explain_response(asking: Asking, service: Service) -> Asking:
 def shown_to_model(asking: Asking) -> list[DatasetDescriptor]:
     """What a model may read: public descriptors of datasets this person may use."""
     return _descriptors(offer.public for offer in asking.candidates)
+
+
+def _relay(asking: Asking, decision: Decision, service: Service) -> Draft:
+    verified, reply = asking.verified, asking.reply
+    if verified is None or reply is None:
+        raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, "there is no verified result to relay")
+    run = _run_context(asking)
+    return relay(
+        verified.statement,
+        dict(verified.envelope),
+        agent_id=service.root_id,
+        decision=decision,
+        document=verified.document,
+        invocation=Invocation(asking.request_id, run["trace_id"], run["session_id"], run["invocation_id"]),
+        now=service.clock(),
+        task_id=reply.task_id or None,
+    )
 
 
 def _unproven(service: Service) -> Decision:

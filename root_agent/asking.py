@@ -16,6 +16,7 @@ from contract.scope import Scope
 from contract.verdict import Decision, Verdict
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.registry import InvalidDataset
+from evidence.predicate import Statement
 from root_agent.identity import RequestContext
 from root_agent.reply import Reply
 
@@ -113,9 +114,9 @@ class Sent:
 class Verified:
     """Rows whose provenance was verified, with the envelope that proves it."""
 
-    document: ResultDocument
-    envelope: Mapping[str, Any]
-    statement: Mapping[str, Any]
+    document: ResultDocument = field(repr=False)
+    envelope: Mapping[str, Any] = field(repr=False)
+    statement: Statement = field(repr=False)
     upstream_digest: str
 
 
@@ -161,6 +162,7 @@ class Asking:
     attempts: int = 0
     stop: Decision | None = None
     evidence: Mapping[str, Any] | None = None
+    relayed: Mapping[str, Any] | None = field(default=None, repr=False)
     answer: Answer | None = field(default=None, repr=False)
     visited: tuple[str, ...] = ()
 
@@ -189,6 +191,7 @@ class Offer:
 
     agent_id: str
     agent_url: str
+    agent_name: str
     descriptor: DatasetDescriptor | InvalidDataset
     public: DatasetDescriptor | InvalidDataset | None = None
 

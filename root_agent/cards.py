@@ -55,10 +55,6 @@ class RemoteCard:
     card: AgentCard = field(repr=False)
     offers: tuple[Offer, ...]
 
-    @property
-    def name(self) -> str:
-        return str(self.card.name)
-
 
 class CardBook:
     """Verified cards by agent id, each kept for ``ttl`` seconds after it was fetched."""
@@ -93,10 +89,6 @@ class CardBook:
         kept = self._kept.get(agent_id)
         return None if kept is None else kept[1]
 
-    def name(self, agent_id: str) -> str | None:
-        card = self.verified(agent_id)
-        return None if card is None else card.name
-
     def forget(self, agent_id: str) -> None:
         """The next ``card`` fetches again: what was kept turned out stale."""
         self._kept.pop(agent_id, None)
@@ -120,7 +112,8 @@ class CardBook:
             raise _unavailable(agent.id, error) from error
         shown = {descriptor.dataset: descriptor for descriptor in _descriptors(public)}
         offers = tuple(
-            Offer(agent.id, base, descriptor, shown.get(descriptor.dataset)) for descriptor in _descriptors(full)
+            Offer(agent.id, base, str(full.name), descriptor, shown.get(descriptor.dataset))
+            for descriptor in _descriptors(full)
         )
         return RemoteCard(agent.id, base, rpc_url, full, offers)
 

@@ -15,7 +15,7 @@ def evidence_row(asking: Asking, decision: Decision, service: Service) -> Ledger
     verified, reply = asking.verified, asking.reply
     descriptor = target.descriptor if target and isinstance(target.descriptor, DatasetDescriptor) else None
     capability = descriptor.capability(target.call.capability) if descriptor and target else None
-    outcome = reply.cache.get("outcome") if reply and verified else None
+    told = verified.statement.predicate if verified else None
     return LedgerRow(
         **LedgerRow.decided(decision),
         side=Side.ROOT,
@@ -40,7 +40,9 @@ def evidence_row(asking: Asking, decision: Decision, service: Service) -> Ledger
         call_hash=asking.plan.call.call_hash if asking.plan else None,
         result_digest=verified.document.digest if verified else None,
         rows_returned=verified.document.row_count if verified else None,
-        cache=outcome if outcome in ("HIT", "MISS", "WITHHELD", "OFF") else None,
+        template_digest=told.operation.template_digest if told else None,
+        cache=told.cache.outcome if told else None,
+        execution_id=told.execution.execution_id if told else None,
         tool_origin="A2A" if sent else None,
         task_id=reply.task_id or None if reply else None,
         upstream_digest=verified.upstream_digest if verified else None,

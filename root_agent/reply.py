@@ -56,7 +56,6 @@ class Reply:
     reason: Reason | None = None
     message: str = ""
     decision: RemoteDecision | None = None
-    cache: Mapping[str, Any] = field(default_factory=dict)
     receipt: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     proposal: Mapping[str, Any] | None = None

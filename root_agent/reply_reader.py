@@ -14,7 +14,7 @@ from google.protobuf.json_format import MessageToDict
 
 from contract.call import RESULT_MEDIA_TYPE
 from contract.canonical import InvalidJson, parse_json
-from contract.extension import CACHE_KEY, DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY
+from contract.extension import DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY
 from contract.verdict import VERDICTS, Reason, Verdict
 from root_agent.reply import Outcome, RemoteDecision, Reply
 
@@ -53,7 +53,6 @@ def _completed(task: Task, task_id: str) -> Reply:
         outcome=Outcome.COMPLETED,
         task_id=task_id,
         decision=decision,
-        cache=_object(metadata, CACHE_KEY) or {},
         receipt=_object(metadata, RECEIPT_KEY),
         body=body,
         envelope=_json_object(sealed, "provenance"),

@@ -35,10 +35,6 @@ class Cards(Protocol):
         """Fetch that agent's card again the next time."""
         ...
 
-    def name(self, agent_id: str) -> str | None:
-        """The name on the agent's verified card, ``None`` while there is none."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class World:

@@ -7,7 +7,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageResponse, Task, Ta
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Struct
 
-from contract.extension import CACHE_KEY, DECISION_KEY
+from contract.extension import DECISION_KEY
 from contract.verdict import Reason
 from root_agent.reply import Outcome, stop_of
 from root_agent.reply_reader import from_response, whole_numbers
@@ -19,17 +19,12 @@ def read(task: Task):
 
 
 def good() -> Task:
-    cache = {"outcome": "MISS", "key": "k", "as_of": "2026-01-01T00:00:00.000000Z", "execution_id": "exe-1"}
-    return completed(b'{"rows":[]}', {"payload": "x"}, **{CACHE_KEY: cache})
+    return completed(b'{"rows":[]}', {"payload": "x"})
 
 
 def test_a_completed_task_gives_the_bytes_as_received() -> None:
     reply = read(good())
     assert (reply.outcome, reply.body, reply.envelope) == (Outcome.COMPLETED, b'{"rows":[]}', {"payload": "x"})
-
-
-def test_the_cache_outcome_travels_with_a_completed_task() -> None:
-    assert read(good()).cache["outcome"] == "MISS"
 
 
 def test_rows_do_not_show_in_the_representation_of_a_reply() -> None:

@@ -1,0 +1,103 @@
+"""What must hold before a row is shown: the remote's provenance is about exactly this answer."""
+
+from __future__ import annotations
+
+import orjson
+
+from contract.canonical import sha256_hex
+from contract.result import ResultDocument
+from contract.verdict import NotGranted, Reason
+from control_plane.descriptor import DatasetDescriptor
+from evidence.dsse import InvalidProvenance, payload_of
+from evidence.predicate import Statement
+from evidence.provenance import verify_provenance
+from root_agent.asking import Asking, Plan, Sent, Verified
+from root_agent.reply import Reply
+from root_agent.service import Service
+
+_MEMBERS = {"schema", "rows", "row_count", "truncated", "as_of"}
+
+
+def verify_reply(asking: Asking, service: Service) -> Verified:
+    """The rows and their statement, verified with the pinned key against what was really sent.
+
+    Checked: signature, digest and size of the received bytes, agent, grant (leaf digest, ids,
+    issuer, client), call hash, dataset, version, revision, schema version, capability,
+    columns within the grant, the decision beside the rows, the ledger receipt, and that the
+    bytes are a result that says the same. Raises ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
+    """
+    plan, sent, reply = asking.plan, asking.sent, asking.reply
+    agent = service.trust.agent(plan.agent_id) if plan else None
+    if plan is None or sent is None or reply is None or reply.envelope is None or agent is None:
+        raise _invalid("there is nothing to verify")
+    try:
+        statement = verify_provenance(
+            reply.envelope,
+            agent.key,
+            body=reply.body,
+            agent_id=agent.id,
+            leaf_digest=sent.leaf_digest,
+            leaf_jti=sent.leaf_jti,
+            txn=sent.txn,
+            call_hash=plan.call.call_hash,
+            dataset=plan.scope.dataset,
+            capability=plan.call.capability,
+        )
+        upstream = sha256_hex(payload_of(reply.envelope))
+    except InvalidProvenance as error:
+        raise _invalid(str(error)) from error
+    _check_grant(statement, sent, service)
+    _check_dataset(statement, asking, plan)
+    _check_decision(statement, reply)
+    return Verified(_document(statement, reply.body), reply.envelope, statement, upstream)
+
+
+def _check_grant(statement: Statement, sent: Sent, service: Service) -> None:
+    grant = statement.predicate.grant
+    if (grant.root_jti, grant.issuer, grant.client) != (sent.root_jti, service.issuer_url, service.root_id):
+        raise _invalid("the provenance names another grant")
+
+
+def _check_dataset(statement: Statement, asking: Asking, plan: Plan) -> None:
+    told, scope = statement.predicate, plan.scope
+    descriptor = asking.target.descriptor if asking.target else None
+    expected = (
+        scope.dataset_version,
+        scope.revision,
+        descriptor.schema_version if isinstance(descriptor, DatasetDescriptor) else None,
+    )
+    if (told.dataset.dataset_version, told.dataset.revision, told.dataset.schema_version) != expected:
+        raise _invalid("the provenance names another version, revision or schema of the dataset")
+    columns = told.authorization.columns
+    if scope.columns is not None and (columns is None or not set(columns) <= scope.columns):
+        raise _invalid("the provenance names columns that the grant does not cover")
+
+
+def _check_decision(statement: Statement, reply: Reply) -> None:
+    told, said = statement.predicate.decision, reply.decision
+    if said is None or (told.decision_id, told.policy_id, told.policy_version) != (
+        said.decision_id,
+        said.policy_id,
+        said.policy_version,
+    ):
+        raise _invalid("the provenance names another decision than the task")
+
+
+def _document(statement: Statement, body: bytes) -> ResultDocument:
+    """The received bytes, where they are a result that says what the statement says."""
+    told = statement.predicate
+    try:
+        result = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _invalid("the result is not JSON") from error
+    if not isinstance(result, dict) or set(result) != _MEMBERS or not isinstance(result["rows"], list):
+        raise _invalid("the result does not have the form of one")
+    said = (result["row_count"], result["truncated"], result["as_of"])
+    signed = (told.authorization.rows_returned, told.authorization.truncated, told.result.as_of)
+    if said != signed or len(result["rows"]) != result["row_count"]:
+        raise _invalid("the result says something else than its provenance")
+    return ResultDocument(body, result["row_count"], result["truncated"], result["as_of"])
+
+
+def _invalid(why: str) -> NotGranted:
+    return NotGranted(Reason.REMOTE_PROVENANCE_INVALID, f"the result is not shown: {why}")

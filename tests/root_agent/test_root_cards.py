@@ -1,0 +1,243 @@
+"""A card is believed only where its signature is the pinned key's and its addresses are safe."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from a2a.types.a2a_pb2 import AgentCard
+from fastapi.responses import Response
+from google.protobuf.json_format import ParseDict
+from google.protobuf.struct_pb2 import Struct
+
+from contract.extension import EXTENSION_URI
+from contract.settings import Settings
+from contract.verdict import NotGranted, Reason
+from control_plane.descriptor import DatasetDescriptor
+from control_plane.registry import InvalidDataset
+from grants.trust import TrustedAgent
+from root_agent.cards import CardBook
+from root_agent.credentials import Assertions
+from root_agent.http import UnsafeAddress, checked_url, open_http, same_origin
+from tests.root_agent.scripted_remote import AGENT_ID, ScriptedRemote, TestSigner, serving, shipped, signed
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+async def remote() -> AsyncIterator[ScriptedRemote]:
+    async with serving(ScriptedRemote(TestSigner(), [shipped("purification-batches")])) as running:
+        yield running
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    client = open_http(Settings(call_timeout=2.0, max_result_bytes=2**20))
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def book(http: httpx.AsyncClient) -> CardBook:
+    return CardBook(http, Assertions(TestSigner(), "urn:dataset-agent:root"), private_network=False, ttl=60)
+
+
+def pinned(remote: ScriptedRemote) -> TrustedAgent:
+    return TrustedAgent(AGENT_ID, remote.url, remote.signer.public_key)
+
+
+async def refusal(book: CardBook, remote: ScriptedRemote) -> NotGranted:
+    with pytest.raises(NotGranted) as stop:
+        await book.card(pinned(remote), remote.url, NOW)
+    return stop.value
+
+
+async def test_a_descriptor_crosses_the_card_without_loss(book: CardBook, remote: ScriptedRemote) -> None:
+    (offer,) = (await book.card(pinned(remote), remote.url, NOW)).offers
+    assert offer.descriptor == shipped("purification-batches")
+
+
+async def test_what_the_public_card_hides_is_offered_by_the_extended_one_only(
+    book: CardBook, remote: ScriptedRemote
+) -> None:
+    remote.publish(restricted=[shipped("clinical-private")])
+    offers = (await book.card(pinned(remote), remote.url, NOW)).offers
+    assert {offer.dataset: offer.public is not None for offer in offers} == {
+        "purification-batches": True,
+        "clinical-private": False,
+    }
+
+
+async def test_a_card_is_kept_for_its_time_and_then_fetched_again(book: CardBook, remote: ScriptedRemote) -> None:
+    for now in (NOW, NOW + 59, NOW + 60):
+        await book.card(pinned(remote), remote.url, now)
+    assert remote.card_requests == 2
+
+
+async def test_a_forgotten_card_is_fetched_again(book: CardBook, remote: ScriptedRemote) -> None:
+    await book.card(pinned(remote), remote.url, NOW)
+    book.forget(AGENT_ID)
+    await book.card(pinned(remote), remote.url, NOW)
+    assert remote.card_requests == 2
+
+
+async def test_a_card_signed_by_another_key_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    remote.card = signed(remote.unsigned(remote.descriptors), TestSigner())
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_a_jku_of_the_forger_is_ignored(book: CardBook, remote: ScriptedRemote) -> None:
+    forger = TestSigner()
+    remote.card = signed(
+        remote.unsigned(remote.descriptors), forger, kid=remote.signer.public_key.thumbprint, jku=f"{remote.url}/jwks"
+    )
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_a_card_without_a_signature_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    remote.card = remote.unsigned(remote.descriptors)
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_a_card_changed_after_it_was_signed_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    assert remote.card is not None
+    remote.card.description = "Answers anything."
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_an_extended_card_is_verified_like_the_public_one(book: CardBook, remote: ScriptedRemote) -> None:
+    remote.extended = signed(remote.unsigned(remote.descriptors), TestSigner())
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+def resigned(remote: ScriptedRemote, card: AgentCard) -> None:
+    remote.card = remote.extended = signed(card, remote.signer)
+
+
+async def test_a_card_that_names_another_agent_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    resigned(remote, remote.unsigned(remote.descriptors, agent_id="urn:other"))
+    assert "another agent" in (await refusal(book, remote)).message
+
+
+async def test_a_card_that_does_not_require_the_extension_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    card = remote.unsigned(remote.descriptors)
+    card.capabilities.extensions[0].required = False
+    resigned(remote, card)
+    assert "require" in (await refusal(book, remote)).message
+
+
+async def test_a_card_without_the_extension_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    card = remote.unsigned(remote.descriptors)
+    card.capabilities.extensions[0].uri = EXTENSION_URI + "0"
+    resigned(remote, card)
+    assert "declare" in (await refusal(book, remote)).message
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://localhost.evil.example/", "https://evil.example/"])
+async def test_a_card_that_points_to_another_origin_is_invalid(
+    book: CardBook, remote: ScriptedRemote, url: str
+) -> None:
+    card = remote.unsigned(remote.descriptors)
+    card.supported_interfaces[0].url = url
+    resigned(remote, card)
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_a_card_without_json_rpc_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    card = remote.unsigned(remote.descriptors)
+    card.supported_interfaces[0].protocol_version = "0.3.0"
+    resigned(remote, card)
+    assert "JSON-RPC" in (await refusal(book, remote)).message
+
+
+async def test_a_descriptor_that_cannot_be_read_is_offered_as_invalid_beside_the_others(
+    book: CardBook, remote: ScriptedRemote
+) -> None:
+    card = remote.unsigned(remote.descriptors)
+    broken = {"dataset": "broken", "description": "no version"}
+    params = {"agent_id": AGENT_ID, "descriptors": [remote.descriptors[0].to_json(), broken]}
+    card.capabilities.extensions[0].params.CopyFrom(ParseDict(params, Struct()))
+    resigned(remote, card)
+    offers = (await book.card(pinned(remote), remote.url, NOW)).offers
+    assert [type(offer.descriptor) for offer in offers] == [DatasetDescriptor, InvalidDataset]
+
+
+async def test_the_extended_card_is_asked_for_with_the_roots_own_assertion(
+    http: httpx.AsyncClient, remote: ScriptedRemote
+) -> None:
+    seen: list[str] = []
+
+    async def note(request: httpx.Request) -> None:
+        seen.append(request.headers.get("authorization", ""))
+
+    http.event_hooks = {"request": [note]}
+    book = CardBook(http, Assertions(TestSigner(), "urn:dataset-agent:root"), private_network=False, ttl=60)
+    await book.card(pinned(remote), remote.url, NOW)
+    assert [line[:7] for line in seen] == ["", "Bearer "]
+
+
+async def test_an_agent_that_is_not_there_is_unreachable(book: CardBook, remote: ScriptedRemote) -> None:
+    with pytest.raises(NotGranted) as stop:
+        await book.card(pinned(remote), "http://127.0.0.1:9", NOW)
+    assert stop.value.reason is Reason.REMOTE_UNREACHABLE
+
+
+async def test_a_card_answered_with_a_redirect_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    remote.raw_card = Response(status_code=302, headers={"Location": "http://127.0.0.1:9/"})
+    assert "HTTP 302" in (await refusal(book, remote)).message
+
+
+async def test_a_card_of_many_megabytes_is_not_read(book: CardBook, remote: ScriptedRemote) -> None:
+    remote.raw_card = Response(content=b" " * 5 * 2**20, media_type="application/json")
+    assert "large" in (await refusal(book, remote)).message
+
+
+async def test_a_compressed_card_is_not_inflated(book: CardBook, remote: ScriptedRemote) -> None:
+    remote.raw_card = Response(content=b"x", headers={"Content-Encoding": "gzip"})
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_a_card_that_is_no_json_is_invalid(book: CardBook, remote: ScriptedRemote) -> None:
+    remote.raw_card = Response(content=b"<html>", media_type="text/html")
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_an_assertion_is_reused_while_it_is_fresh_and_not_longer() -> None:
+    assertions = Assertions(TestSigner(), "urn:dataset-agent:root")
+    first, second, third = (assertions.bearer(AGENT_ID, NOW + later) for later in (0, 29, 30))
+    assert first == second != third
+
+
+@pytest.mark.parametrize(
+    "url", ["https://agent.example", "http://127.0.0.1:8801", "http://localhost:1", "http://[::1]:2"]
+)
+def test_https_and_loopback_are_safe_addresses(url: str) -> None:
+    assert checked_url(url + "/", private_network=False) == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://remote-agent:8801",
+        "http://10.0.0.7",
+        "ftp://127.0.0.1",
+        "https://user:pass@agent.example",
+        "https://agent.example?x=1",
+        "https://agent.example:port",
+        "agent.example",
+        "http://localhost.evil.example",
+    ],
+)
+def test_other_addresses_are_refused(url: str) -> None:
+    with pytest.raises(UnsafeAddress):
+        checked_url(url, private_network=False)
+
+
+def test_a_private_network_may_be_allowed_by_setting() -> None:
+    assert checked_url("http://remote-agent:8801", private_network=True) == "http://remote-agent:8801"
+
+
+def test_an_origin_is_scheme_host_and_port() -> None:
+    same = same_origin("https://a.example", "https://A.example:443/rpc")
+    assert same and not same_origin("http://127.0.0.1:1", "http://127.0.0.1:2")
