@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from contract.call import Operation
@@ -112,54 +113,43 @@ def explain(
 
     Never raises for what the text holds.
     """
-    texts = header.strip()[:MAX_INSPECTED].split(",") if header.strip() else []
-    tokens = tuple(_view(text, root=place == 0) for place, text in enumerate(texts))
-    claims = [_typed(text, root=place == 0) for place, text in enumerate(texts)]
-    steps = tuple(
-        _step(above, below)
-        for above, below in zip(claims, claims[1:], strict=False)
-        if above is not None and below is not None
-    )
+    text = header.strip()
+    decoded = [_decode(token, root=place == 0) for place, token in enumerate(text[:MAX_INSPECTED].split(","))]
+    tokens = tuple(view for view, _ in decoded) if text else ()
+    claims = [typed for _, typed in decoded]
+    steps = tuple(_step(above, below) for above, below in pairwise(claims) if above is not None and below is not None)
     if trust is None:
         return Inspection(tokens, steps, "not verified", None, None)
-    leaf = claims[-1] if claims else None
-    asked = {
-        "audience": audience or (leaf.aud if leaf else ""),
-        "client": client or (leaf.act.sub if leaf else ""),
-        "operation": operation or (leaf.op.value() if leaf else Operation("SendMessage", negotiate=True)),
-    }
-    judged_as = {**asked, "operation": asked["operation"].to_json(), "now": now}
+    leaf = claims[-1]
+    audience = audience or (leaf.aud if leaf else "")
+    client = client or (leaf.act.sub if leaf else "")
+    operation = operation or (leaf.op.value() if leaf else Operation("SendMessage", negotiate=True))
+    judged_as = {"audience": audience, "client": client, "operation": operation.to_json(), "now": now}
     try:
-        verify(header.strip(), trust=trust, now=now, **asked)
+        verify(text, trust=trust, audience=audience, client=client, operation=operation, now=now)
     except NotGranted as stop:
         refusal = Refusal(VERDICTS[stop.reason].value, stop.reason.value, stop.message)
         return Inspection(tokens, steps, "not verified", judged_as, refusal)
     return Inspection(tokens, steps, "verified", judged_as, None)
 
 
-def _view(text: str, *, root: bool) -> TokenView:
+def _decode(token: str, *, root: bool) -> tuple[TokenView, GrantClaims | None]:
+    """A token as it reads, and its claims where they are what its kind demands."""
     kind: Literal["root", "derived"] = "root" if root else "derived"
     try:
-        compact = jose.split(text)
+        compact = jose.split(token)
     except jose.MalformedToken as error:
-        return TokenView(kind, None, None, len(text), str(error))
+        return TokenView(kind, None, None, len(token), str(error)), None
     try:
-        claims = parse_json(compact.payload, limit=jose.MAX_TOKEN_BYTES)
-        read(RootClaims if root else ChildClaims, compact.payload).scope  # noqa: B018 - reads or says why not
+        raw = parse_json(compact.payload, limit=jose.MAX_TOKEN_BYTES)
     except InvalidJson as error:
-        return TokenView(kind, compact.header, None, len(text), str(error))
-    except (InvalidClaims, ScopeError) as error:
-        return TokenView(kind, compact.header, claims, len(text), str(error))
-    return TokenView(kind, compact.header, claims, len(text), None)
-
-
-def _typed(text: str, *, root: bool) -> GrantClaims | None:
+        return TokenView(kind, compact.header, None, len(token), str(error)), None
     try:
-        claims: GrantClaims = read(RootClaims if root else ChildClaims, jose.split(text).payload)
+        claims: GrantClaims = read(RootClaims if root else ChildClaims, compact.payload)
         claims.scope  # noqa: B018 - raises where it does not read
-    except (jose.MalformedToken, InvalidClaims, ScopeError):
-        return None
-    return claims
+    except (InvalidClaims, ScopeError) as error:
+        return TokenView(kind, compact.header, raw, len(token), str(error)), None
+    return TokenView(kind, compact.header, raw, len(token), None), claims
 
 
 def _step(above: GrantClaims, below: GrantClaims) -> Step:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from contract.call import Operation
 from contract.canonical import b64url, unb64url
 from contract.grant import VerifiedGrant
@@ -19,7 +21,6 @@ from contract.principal import Principal
 from contract.scope import Scope, Sensitivity, parse_rows
 from contract.signing import PublicKey
 from contract.verdict import Decision, Reason
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from grants.derive import derive, header_value
 from grants.keys import FileSigner
 from grants.mint import mint_root
