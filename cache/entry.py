@@ -92,7 +92,7 @@ def seal(
 def split(entry: bytes) -> tuple[Header, int]:
     """The header and where it ends, without any key. Raises ``EntryError``.
 
-    Nothing in it is proven until ``open_sealed``.
+    Nothing in it is proven, not even that its texts are text, until ``open_sealed``.
     """
     if entry[: len(MAGIC)] != MAGIC or len(entry) < _START:
         raise EntryError("not an entry")
@@ -102,7 +102,7 @@ def split(entry: bytes) -> tuple[Header, int]:
     try:
         raw = orjson.loads(entry[_START:end])
         return _header(raw), end
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise EntryError("the header is not readable") from error
 
 
@@ -134,8 +134,7 @@ def read_header(entry: bytes, *, key: str) -> Header:
     except InvalidJson as error:
         raise EntryError("the header is not readable") from error
     parts = parse_key(key)
-    values = (*header.dimensions.values(), header.template, header.as_of.replace(":", "."))
-    if set(header.dimensions) != set(PLAIN) or not all(is_plain(value) for value in values):
+    if not _is_listable(header):
         raise EntryError("the header holds what no entry holds")
     if parts is None or any(header.dimensions[name] != value for name, value in parts.dimensions.items()):
         raise EntryError("the header is not this key's")
@@ -143,18 +142,23 @@ def read_header(entry: bytes, *, key: str) -> Header:
 
 
 def _header(raw: Mapping[str, Any]) -> Header:
-    dimensions = raw["dimensions"]
-    texts = (raw["template"], raw["as_of"], *dimensions.values())
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("not text")
     return Header(
-        dimensions=dimensions,
+        dimensions=raw["dimensions"],
         template=raw["template"],
         as_of=raw["as_of"],
         started=float(raw["started"]),
         exp=float(raw["exp"]),
         size=int(raw["size"]),
     )
+
+
+def _is_listable(header: Header) -> bool:
+    if not isinstance(header.dimensions, dict) or set(header.dimensions) != set(PLAIN):
+        return False
+    texts = (*header.dimensions.values(), header.template)
+    if not all(isinstance(text, str) and is_plain(text) for text in texts):
+        return False
+    return isinstance(header.as_of, str) and is_plain(header.as_of.replace(":", "."))
 
 
 def _execution_facts(execution: Execution) -> tuple[Any, ...]:

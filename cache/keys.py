@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import stat
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ class CacheKeys:
         self._partition = partition
         self._intent = intent
         self._data = data
+        self.cipher = lru_cache(maxsize=512)(self._cipher)
 
     @classmethod
     def from_secret(cls, secret: bytes) -> CacheKeys:
@@ -46,7 +48,7 @@ class CacheKeys:
         """128 bits in hex of HMAC(K2, message)."""
         return hmac.digest(self._intent, message, "sha256").hex()[:ID_HEX]
 
-    def cipher(self, partition_id: str) -> AESGCM:
+    def _cipher(self, partition_id: str) -> AESGCM:
         """AES-256-GCM under the partition's own key, so that no key sees 2**32 random nonces.
 
         One block of HKDF-Expand (RFC 5869, section 2.3) with K3 as the pseudorandom key.

@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from cache.keys import ID_HEX, CacheKeys
 from contract.authority import Authority
 from contract.errors import Category, Component, DatasetAgentError
 from contract.result import Intent
-from contract.scope import Sensitivity
+from contract.scope import RowConstraints, Sensitivity
 
 KEY_PREFIX: Final = "dsc:1:"
 KEYED: Final = ("dataset", "dataset_version", "capability", "policy_version", "schema_version", "freshness")
@@ -64,10 +65,9 @@ def partition(
         raise DatasetAgentError(
             Component.CACHE, Category.INTERNAL, "cache.partition.mismatch", "the intent is not the authorized call"
         )
-    scope = _scope(authority, intent, freshness_class, media_type)
     return Partition(
-        id=keys.partition_id(encode(scope)),
-        dimensions=MappingProxyType({name: plain(scope[name]) for name in PLAIN}),
+        id=keys.partition_id(encode(_scope(authority, intent, freshness_class, media_type))),
+        dimensions=_plain_dimensions(authority, freshness_class, media_type),
         restricted=authority.sensitivity is Sensitivity.RESTRICTED,
     )
 
@@ -75,7 +75,7 @@ def partition(
 def entry_key(partition: Partition, intent: Intent, *, keys: CacheKeys) -> str:
     """The key of an intent's result inside a partition."""
     meaning = [partition.id, intent.dataset, intent.capability, intent.template_digest, intent.arguments]
-    where = ":".join(partition.dimensions[name] for name in KEYED)
+    where = ":".join([partition.dimensions[name] for name in KEYED])
     return f"{KEY_PREFIX}{{{where}:{partition.id}}}:e:{keys.intent_id(encode(meaning))}"
 
 
@@ -90,6 +90,7 @@ def parse_key(key: str) -> KeyParts | None:
     return KeyParts(MappingProxyType(dict(zip(KEYED, values, strict=True))), partition_id, intent_id)
 
 
+@lru_cache(maxsize=4_096)
 def plain(value: str) -> str:
     """``value`` if it can stand in a key, a pattern and a terminal, else a digest of it.
 
@@ -106,32 +107,60 @@ def is_plain(value: str) -> bool:
     return _PLAIN_TEXT.fullmatch(value) is not None
 
 
-def _scope(authority: Authority, intent: Intent, freshness_class: str, media_type: str) -> dict[str, Any]:
-    """Everything the rows may depend on, with row constraints as compiled: values bound.
+def _scope(authority: Authority, intent: Intent, freshness_class: str, media_type: str) -> tuple[Any, ...]:
+    """Everything the rows may depend on, in a fixed order, with row constraints as compiled: values bound.
 
     What is left out on purpose: names of this one grant and call (txn, jti, client,
     decision id), and clearance, entitlements and attributes, whose whole effect is in the
     constraints, columns and masks they led to.
     """
-    scope = authority.grant.scope
-    return {
-        "issuer": authority.principal.issuer,
-        "tenant": authority.principal.tenant,
-        "dataset": authority.dataset,
-        "dataset_version": authority.dataset_version,
-        "revision": authority.revision,
-        "schema_version": authority.schema_version,
-        "capability": authority.capability,
-        "template": intent.template_digest,
-        "principal_class": authority.principal.principal_class,
-        "rows": {column: constraint.to_json() for column, constraint in authority.rows.items()},
-        "columns": authority.columns,
-        "masks": authority.masks,
-        "sensitivity": authority.sensitivity,
-        "max_sensitivity": None if scope is None else scope.max_sensitivity,
-        "policy_id": authority.decision.policy_id,
-        "policy_version": authority.decision.policy_version,
-        "freshness": freshness_class,
-        "media_type": media_type,
-        "subject": authority.principal.subject if authority.sensitivity is Sensitivity.RESTRICTED else None,
-    }
+    principal, scope = authority.principal, authority.grant.scope
+    return (
+        principal.issuer,
+        principal.tenant,
+        authority.dataset,
+        authority.dataset_version,
+        authority.revision,
+        authority.schema_version,
+        authority.capability,
+        intent.template_digest,
+        principal.principal_class,
+        _rows(authority.rows),
+        authority.columns,
+        [part for column in sorted(authority.masks) for part in (column, authority.masks[column].value)],
+        authority.sensitivity.value,
+        None if scope is None else scope.max_sensitivity.value,
+        authority.decision.policy_id,
+        authority.decision.policy_version,
+        freshness_class,
+        media_type,
+        principal.subject if authority.sensitivity is Sensitivity.RESTRICTED else None,
+    )
+
+
+def _rows(rows: RowConstraints) -> list[Any]:
+    """Six items a column, in the order of the columns."""
+    out: list[Any] = []
+    for column in sorted(rows):
+        held = rows[column]
+        out += (column, held.one_of, held.not_one_of, held.max, held.min, held.prefix)
+    return out
+
+
+def _plain_dimensions(authority: Authority, freshness_class: str, media_type: str) -> Mapping[str, str]:
+    """The values of ``PLAIN``, in its order."""
+    return MappingProxyType(
+        {
+            "dataset": plain(authority.dataset),
+            "dataset_version": plain(authority.dataset_version),
+            "capability": plain(authority.capability),
+            "policy_version": plain(authority.decision.policy_version),
+            "schema_version": plain(authority.schema_version),
+            "freshness": plain(freshness_class),
+            "revision": plain(authority.revision),
+            "policy_id": plain(authority.decision.policy_id or ""),
+            "principal_class": plain(authority.principal.principal_class),
+            "sensitivity": authority.sensitivity.value,
+            "media_type": plain(media_type),
+        }
+    )

@@ -8,38 +8,36 @@ on keys that begin with ``dsc:1:``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 
 from cache.entry import HEAD_BYTES
 from cache.partition import KEY_PREFIX
-from cache.store import StoredEntry, StoreStats, StoreUnavailable
+from cache.redis_lane import FAULTS, RedisLanes, unavailable
+from cache.store import StoredEntry, StoreStats
 from contract.errors import Category, Component, DatasetAgentError
 
 BUDGET_S: Final = 0.05
 INSPECT_S: Final = 5.0
-CONCURRENT: Final = 64
 COUNTERS: Final = f"{KEY_PREFIX}counters"
 _PAGE: Final = 500
-_FAULTS: Final = (RedisError, OSError, TimeoutError)
 
 
 class RedisStore:
     """Entries with a TTL that reading never renews; the server bounds memory (``volatile-lfu``)."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, *, budget_s: float = BUDGET_S) -> None:
         self._client = client
-        # The client raises where its pool of 100 is empty; a burst should wait its turn instead.
-        self._turns = asyncio.Semaphore(CONCURRENT)
+        self._budget_s = budget_s
+        self._lanes = RedisLanes(client.connection_pool, budget_s=budget_s)
 
     @classmethod
-    def connect(cls, url: str) -> RedisStore:
+    def connect(cls, url: str, *, budget_s: float = BUDGET_S) -> RedisStore:
         """From ``redis://``, ``rediss://`` or ``unix://``; nothing is sent before the first lookup.
 
         Raises a CONFIGURATION fault for another URL, which it does not repeat: it may hold
@@ -48,8 +46,10 @@ class RedisStore:
         try:
             client = Redis.from_url(
                 url,
-                socket_timeout=BUDGET_S,
-                socket_connect_timeout=BUDGET_S,
+                # ``asyncio.timeout`` bounds connecting, handshake and answer together; the
+                # client's own timer would bound each alone and cost a third of a lookup.
+                socket_timeout=None,
+                socket_connect_timeout=None,
                 retry=Retry(NoBackoff(), 0),
                 protocol=2,
                 # CLIENT SETINFO is unknown to servers before 7.2 and to strict ACLs.
@@ -62,23 +62,17 @@ class RedisStore:
                 "cache.url.invalid",
                 "DATASET_AGENT_CACHE_URL must be redis://, rediss:// or unix://",
             ) from error
-        return cls(client)
+        return cls(client, budget_s=budget_s)
 
     async def get(self, key: str, *, now: float) -> bytes | None:
-        # Written out: this is the hot path, and two nested context managers cost more than the key.
-        try:
-            async with asyncio.timeout(BUDGET_S), self._turns:
-                found: Any = await self._client.get(key)
-        except _FAULTS as error:
-            raise _unavailable(error) from error
+        found = await self._lanes.ask("GET", key)
         return found if isinstance(found, bytes) else None
 
     async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
         life_ms = int((exp - now) * 1_000)
         if life_ms < 1:
             return False
-        async with _within(BUDGET_S), self._turns:
-            await self._client.set(key, entry, px=life_ms)
+        await self._lanes.ask("SET", key, entry, "PX", life_ms)
         return True
 
     async def delete(self, keys: Sequence[str]) -> int:
@@ -101,7 +95,7 @@ class RedisStore:
                 return
 
     async def count(self, deltas: Mapping[str, int]) -> None:
-        async with _within(BUDGET_S):
+        async with _within(self._budget_s):
             pipe = self._client.pipeline(transaction=False)
             for name, delta in deltas.items():
                 pipe.hincrby(COUNTERS, name, delta)
@@ -118,11 +112,12 @@ class RedisStore:
         return StoreStats("redis", entries, size, None, counters)
 
     async def health(self) -> None:
-        async with _within(BUDGET_S):
+        async with _within(self._budget_s):
             await self._client.ping()
 
     async def close(self) -> None:
-        with _faults():
+        async with _within(INSPECT_S):
+            await self._lanes.close()
             await self._client.aclose()
 
     async def _heads(self, keys: Sequence[bytes]) -> list[StoredEntry]:
@@ -140,19 +135,8 @@ class RedisStore:
 
 @asynccontextmanager
 async def _within(seconds: float) -> AsyncIterator[None]:
-    """Connecting, handshake and answer together: each alone has the client's timeout."""
-    with _faults():
+    try:
         async with asyncio.timeout(seconds):
             yield
-
-
-@contextmanager
-def _faults() -> Iterator[None]:
-    try:
-        yield
-    except _FAULTS as error:
-        raise _unavailable(error) from error
-
-
-def _unavailable(error: BaseException) -> StoreUnavailable:
-    return StoreUnavailable(f"the cache server cannot be used ({type(error).__name__})")
+    except FAULTS as error:
+        raise unavailable(error) from error

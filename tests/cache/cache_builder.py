@@ -7,6 +7,8 @@ from typing import Any
 from contract.result import Execution, Intent, ResultDocument
 from tests.authority_builder import NOW
 
+# A busy machine may need longer than the product would wait.
+PATIENCE_S = 10.0
 TEMPLATE = "ab" * 32
 BODY = b'{"schema":[{"name":"batch","type":"STRING","mode":"NULLABLE"}],"rows":[["ROW-SECRET-7"]],"row_count":1}'
 AS_OF = "2026-08-31T22:00:00Z"

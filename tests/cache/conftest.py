@@ -14,6 +14,7 @@ from cache.redis_store import RedisStore
 from cache.result_cache import ResultCache
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
+from tests.cache.cache_builder import PATIENCE_S
 
 SECRET = bytes(range(32))
 
@@ -49,7 +50,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         opened = SqliteStore(tmp_path / "cache.sqlite", max_bytes=8 * 2**20)
     else:
         request.getfixturevalue("valkey")
-        opened = RedisStore.connect(request.getfixturevalue("valkey_url"))
+        opened = RedisStore.connect(request.getfixturevalue("valkey_url"), budget_s=PATIENCE_S)
     yield opened
     await opened.close()
 

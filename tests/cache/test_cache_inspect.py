@@ -12,13 +12,14 @@ from redis import Redis
 from cache import inspect
 from cache.inspect import EntryView
 from cache.keys import CacheKeys
+from cache.redis_store import RedisStore
 from cache.result_cache import ResultCache
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
 from contract.authority import Authority
 from contract.scope import Sensitivity
 from tests.authority_builder import NOW, make_authority
-from tests.cache.cache_builder import AS_OF, TEMPLATE, make_document, make_execution, make_intent
+from tests.cache.cache_builder import AS_OF, PATIENCE_S, TEMPLATE, make_document, make_execution, make_intent
 
 
 async def keep(results: ResultCache, authority: Authority | None = None, **arguments: Any) -> str:
@@ -189,9 +190,7 @@ async def test_what_somebody_else_wrote_is_reported_and_never_echoed(
 
 
 async def test_a_redis_listing_asks_only_for_heads(valkey: Redis, valkey_url: str, keys: CacheKeys) -> None:
-    from cache.redis_store import RedisStore
-
-    results = ResultCache(RedisStore.connect(valkey_url), keys)
+    results = ResultCache(RedisStore.connect(valkey_url, budget_s=PATIENCE_S), keys)
     await keep(results)
     valkey.config_resetstat()
     assert results.store is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 
@@ -16,7 +17,7 @@ from cache.result_cache import Hit, Miss, ResultCache
 from cache.store import StoreUnavailable
 from contract.errors import DatasetAgentError
 from tests.authority_builder import NOW, make_authority
-from tests.cache.cache_builder import make_document, make_execution, make_intent
+from tests.cache.cache_builder import PATIENCE_S, make_document, make_execution, make_intent
 
 AUTHORITY, INTENT = make_authority(), make_intent()
 
@@ -49,7 +50,7 @@ async def hung_url() -> AsyncIterator[str]:
 
 @pytest.fixture
 async def results(valkey: Redis, valkey_url: str, keys: CacheKeys) -> AsyncIterator[ResultCache]:
-    opened = ResultCache(RedisStore.connect(valkey_url), keys)
+    opened = ResultCache(RedisStore.connect(valkey_url, budget_s=PATIENCE_S), keys)
     yield opened
     await opened.close()
 
@@ -95,7 +96,7 @@ async def test_the_header_s_expiry_holds_where_the_ttl_does_not(results: ResultC
 async def test_no_key_or_value_on_the_server_shows_a_row_an_argument_or_a_person(
     valkey: Redis, valkey_url: str, keys: CacheKeys
 ) -> None:
-    store = RedisStore.connect(valkey_url)
+    store = RedisStore.connect(valkey_url, budget_s=PATIENCE_S)
     authority = make_authority(subject="s-SECRET", tenant="t-SECRET", rows={"t.c": {"one_of": ["r-SECRET"]}})
     results = ResultCache(store, keys)
     await results.keep(
@@ -109,7 +110,8 @@ async def test_no_key_or_value_on_the_server_shows_a_row_an_argument_or_a_person
     )
     await results.close()
     (key,) = valkey.keys("dsc:1:{*")
-    assert b"SECRET" not in key + valkey.get(key)
+    assert b"SECRET" not in key
+    assert b"SECRET" not in (valkey.get(key) or b"")
 
 
 async def test_a_hung_server_is_a_miss_within_the_budget(hung_url: str, keys: CacheKeys) -> None:
@@ -135,6 +137,47 @@ async def test_after_three_faults_a_hung_server_costs_nothing(hung_url: str, key
         await find(results)
     assert time.perf_counter() - started < 1.0
     await results.close()
+
+
+async def test_a_late_answer_never_reaches_the_next_caller() -> None:
+    """The first answer comes after its budget; the connection that carries it must be gone."""
+
+    async def answer_slowly_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while request := await reader.readuntil(b"\r\n"):
+            for _ in range(2 * int(request[1:])):
+                name = await reader.readuntil(b"\r\n")
+            if name.strip() == b"first":
+                await gate.wait()
+            writer.write(b"$%d\r\n%s" % (len(name) - 2, name))
+            await writer.drain()
+
+    gate = asyncio.Event()
+    tasks = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def serve() -> None:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                await answer_slowly_once(reader, writer)
+            writer.close()
+
+        tasks.add(asyncio.create_task(serve()))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    store = RedisStore.connect(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", budget_s=0.2)
+    with pytest.raises(StoreUnavailable):
+        await store.get("first", now=NOW)
+    gate.set()
+    assert [await store.get(name, now=NOW) for name in ("second", "third")] == [b"second", b"third"]
+    await store.close()
+    server.close()
+    await asyncio.gather(*tasks)
+
+
+async def test_connections_the_server_closed_while_idle_are_no_fault(results: ResultCache, valkey: Redis) -> None:
+    await keep(results)
+    await asyncio.gather(*(find(results) for _ in range(8)))
+    valkey.client_kill_filter(skipme=True, _type="normal")
+    assert isinstance(await find(results), Hit)
 
 
 async def test_keeping_on_a_server_that_refuses_raises_nothing(keys: CacheKeys, unused_url: str) -> None:
