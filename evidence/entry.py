@@ -6,11 +6,10 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
-from contract.canonical import b64url
 from evidence.checkpoint import Checkpoint
 from evidence.merkle import Frontier, leaf_hash
 from evidence.row import COLUMNS, Cell, LedgerRow, leaf_data, rfc3339
@@ -56,16 +55,6 @@ class Entry:
     def event_ids(self) -> list[str]:
         ids: list[str] = orjson.loads(str(self.cells["event_ids"]))
         return ids
-
-    def to_json(self) -> dict[str, Any]:
-        """One line of an export: everything that is hashed, and what it hashed to."""
-        return {
-            "index": self.index,
-            **self.cells,
-            "leaf_hash": self.leaf_hash.hex(),
-            "root": self.root.hex(),
-            "signature": b64url(self.signature),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +116,10 @@ def mismatches(
 
 
 def read_entries(connection: sqlite3.Connection, where: str = "", parameters: tuple[Cell, ...] = ()) -> Iterator[Entry]:
-    """Entries in the order of their index; ``where`` is SQL of this package. Raises ``sqlite3.Error``."""
+    """Entries in the order of their index; ``where`` is SQL of this package. Raises ``sqlite3.Error``, ``InvalidLedger``."""
     for row in connection.execute(f"{_SELECT} {where} ORDER BY idx", parameters):
+        if type(row[0]) is not int or not all(isinstance(value, bytes) for value in row[-3:]):
+            raise InvalidLedger("an entry has an index, a hash or a signature of a foreign type")
         yield Entry(row[0], dict(zip(COLUMNS, row[1:-3], strict=True)), *row[-3:])
 
 
@@ -138,6 +129,8 @@ def read_head(connection: sqlite3.Connection) -> Head:
     if row is None or row[0] != FORMAT:
         raise InvalidLedger("the file has no head of a known format")
     _, origin, size, root, time, signature, peaks = row
+    if [type(value) for value in row] != [int, str, int, bytes, str, bytes, bytes]:
+        raise InvalidLedger("the head has a value of a foreign type")
     try:
         frontier = Frontier.from_bytes(size, peaks)
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,34 +27,27 @@ class LedgerFile:
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
         """Entries from ``start`` on, as of one commit."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             yield from read_entries(connection, "WHERE idx >= ?", (start,))
 
     def get(self, index: int) -> Entry | None:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return next(read_entries(connection, "WHERE idx = ?", (index,)), None)
 
     def find(self, column: str, value: str) -> Iterator[Entry]:
         """Entries whose ``column`` (``trace_id``, ``decision_id``, ``txn`` …) equals ``value``; reads every row."""
         if column not in COLUMNS:
             raise ValueError(f"the ledger has no column {column!r}")
-        with self._reading() as connection:
+        with self.reading() as connection:
             yield from read_entries(connection, f"WHERE {column} = ?", (value,))
 
     def checkpoint(self) -> Checkpoint:
-        with self._reading() as connection:
+        with self.reading() as connection:
             return read_head(connection).checkpoint
 
-    def export(self) -> Iterator[str]:
-        """JSON lines: one per entry, then one with the newest checkpoint."""
-        with self._reading() as connection:
-            head = read_head(connection)
-            for entry in read_entries(connection):
-                yield json.dumps(entry.to_json(), ensure_ascii=False, separators=(",", ":"))
-            yield json.dumps({"checkpoint": head.checkpoint.to_json()}, separators=(",", ":"))
-
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The file as of one commit."""
         if not self.path.is_file():
             raise DatasetAgentError(
                 Component.EVIDENCE,

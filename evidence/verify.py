@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey
 from evidence.checkpoint import Checkpoint, Receipt
-from evidence.entry import Entry, Head, InvalidLedger, read_entries, read_head
+from evidence.entry import Entry, InvalidLedger, read_entries, read_head
+from evidence.export import is_export, read_export
 from evidence.merkle import Frontier
 from evidence.sqlite_file import snapshot
 
@@ -55,7 +57,7 @@ def verify_ledger(
     *,
     receipt: Receipt | Checkpoint | None = None,
 ) -> LedgerReport:
-    """Check every row, every checkpoint and the head of the ledger file at ``path``.
+    """Check every row, every checkpoint and the head of the ledger, or of its export, at ``path``.
 
     ``key`` is the ledger's key, or that and its retired ones. A cut tail that was cut
     carefully shows only against something taken away earlier: ``receipt`` is any later
@@ -69,15 +71,17 @@ def verify_ledger(
     keys = key if isinstance(key, tuple) else (key,)
     walk = _Walk(keys, receipt)
     try:
-        with snapshot(path) as connection:
-            walk.begin(read_head(connection))
-            walk.entries(read_entries(connection))
-            walk.end()
+        if is_export(path):
+            walk.run(read_export(path))
+        else:
+            with snapshot(path) as connection:
+                walk.run(chain((read_head(connection).checkpoint,), read_entries(connection)))
     except _Broken as broken:
         return replace(walk.report(), ok=False, problem=broken.problem, bad_row=broken.bad_row)
     except InvalidLedger as error:
-        return replace(walk.report(), ok=False, problem=str(error))
-    except (sqlite3.Error, OverflowError) as error:
+        at_row = walk.frontier.size if walk.began else None
+        return replace(walk.report(), ok=False, problem=str(error), bad_row=at_row)
+    except (sqlite3.Error, OSError) as error:
         at = walk.frontier.size
         return replace(
             walk.report(), ok=False, problem=f"the file cannot be read from row {at} on: {error}", bad_row=at
@@ -92,41 +96,50 @@ class _Walk:
         self._keys = keys
         self._receipt = receipt if isinstance(receipt, Receipt) else None
         self._later = receipt.checkpoint if isinstance(receipt, Receipt) else receipt
-        self._head: Head | None = None
+        self._head: Checkpoint | None = None
         self.frontier = Frontier()
 
+    @property
+    def began(self) -> bool:
+        return self._head is not None
+
+    def run(self, parts: Iterator[Checkpoint | Entry]) -> None:
+        """The newest checkpoint, then the entries in order."""
+        for part in parts:
+            if isinstance(part, Checkpoint):
+                self._begin(part)
+            else:
+                self._entry(part)
+        self._end()
+
     def report(self) -> LedgerReport:
-        origin = None if self._head is None else self._head.checkpoint.origin
+        origin = None if self._head is None else self._head.origin
         return LedgerReport(ok=True, size=self.frontier.size, origin=origin, root=self.frontier.root().hex())
 
-    def begin(self, head: Head) -> None:
+    def _begin(self, head: Checkpoint) -> None:
         self._head = head
         later = self._later
         if later is None:
             return
         if not later.verifies(self._keys):
             raise _Broken("the receipt is not signed by the ledger's key")
-        if later.origin != head.checkpoint.origin:
+        if later.origin != head.origin:
             raise _Broken("the receipt belongs to another ledger")
         if self._receipt is not None and not self._receipt.holds(self._keys):
             raise _Broken("the receipt does not prove its own row")
         self._compare_with_receipt(None)
 
-    def entries(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            self._entry(entry)
-
-    def end(self) -> None:
+    def _end(self) -> None:
         size, head = self.frontier.size, self._known_head()
-        if size < head.checkpoint.size:
-            raise _Broken(f"rows {size} to {head.checkpoint.size - 1} are missing: the tail was cut", size)
-        if size > head.checkpoint.size:
-            raise _Broken("there are rows behind the newest checkpoint", head.checkpoint.size)
+        if size < head.size:
+            raise _Broken(f"rows {size} to {head.size - 1} are missing: the tail was cut", size)
+        if size > head.size:
+            raise _Broken("there are rows behind the newest checkpoint", head.size)
         if self._later is not None and self._later.size > size:
             raise _Broken(f"the receipt speaks of {self._later.size} rows: the tail was cut", size)
-        if head.frontier != self.frontier:
+        if head.root != self.frontier.root():
             raise _Broken("the newest checkpoint is not the root of the rows", size - 1 if size else None)
-        if not head.checkpoint.verifies(self._keys):
+        if not head.verifies(self._keys):
             raise _Broken("the newest checkpoint is not signed by the ledger's key", size - 1 if size else None)
 
     def _entry(self, entry: Entry) -> None:
@@ -142,7 +155,7 @@ class _Walk:
         grown = self.frontier.append(leaf)
         if grown.root() != entry.root:
             raise _Broken(f"row {at} was changed or moved: the tree up to it has another root", at)
-        if not entry.checkpoint(self._known_head().checkpoint.origin).verifies(self._keys):
+        if not entry.checkpoint(self._known_head().origin).verifies(self._keys):
             raise _Broken(f"row {at} was forged: its checkpoint is not signed by the ledger's key", at)
         self.frontier = grown
         self._compare_with_receipt(entry)
@@ -156,7 +169,7 @@ class _Walk:
         if later is not None and later.size == size and later.root != self.frontier.root():
             raise _Broken("a row up to here was replaced: the receipt has another root", size - 1 if size else None)
 
-    def _known_head(self) -> Head:
+    def _known_head(self) -> Checkpoint:
         if self._head is None:
             raise InvalidLedger("the file has no head of a known format")
         return self._head

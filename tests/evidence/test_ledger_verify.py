@@ -13,6 +13,7 @@ import pytest
 from contract.errors import DatasetAgentError
 from evidence.checkpoint import Checkpoint, Receipt
 from evidence.entry import INSERT_ENTRY, UPDATE_HEAD, Entry, read_entries, read_head
+from evidence.export import export_lines
 from evidence.merkle import Frontier, leaf_hash
 from evidence.reader import LedgerFile
 from evidence.row import COLUMNS, leaf_data
@@ -124,6 +125,30 @@ def test_a_cell_of_a_foreign_type_is_named(folder: Path) -> None:
         "UPDATE entries SET reason = x'00ff' WHERE idx = 3",
     )
     assert verify(folder).bad_row == 3
+
+
+@pytest.mark.parametrize("column", ["leaf_hash", "root", "signature"])
+def test_a_hash_that_is_text_is_named(folder: Path, column: str) -> None:
+    tamper(
+        folder,
+        "PRAGMA writable_schema=ON",
+        "UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'entries'",
+        "PRAGMA writable_schema=RESET",
+        f"UPDATE entries SET {column} = substr(hex({column}), 1, length({column})) WHERE idx = 3",
+    )
+    assert verify(folder).bad_row == 3
+
+
+@pytest.mark.parametrize("column", ["size", "root", "peaks", "time", "origin", "signature"])
+def test_a_head_of_foreign_types_is_found(folder: Path, column: str) -> None:
+    tamper(
+        folder,
+        "PRAGMA writable_schema=ON",
+        "UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'head'",
+        "PRAGMA writable_schema=RESET",
+        f"UPDATE head SET {column} = {'1.5' if column in ('size', 'time', 'origin') else chr(39) + 'x' * 64 + chr(39)}",
+    )
+    assert not verify(folder).ok
 
 
 def test_text_that_is_no_unicode_is_named(folder: Path) -> None:
@@ -303,15 +328,59 @@ def test_verifying_writes_nothing(folder: Path) -> None:
     assert (folder / "ledger.db").read_bytes() == before
 
 
-def test_an_export_has_a_line_for_every_row_and_the_checkpoint(folder: Path) -> None:
-    lines = [json.loads(line) for line in LedgerFile(folder / "ledger.db").export()]
-    assert [line["index"] for line in lines[:-1]] == list(range(SIZE))
-    assert Checkpoint.from_json(lines[-1]["checkpoint"]).verifies((KEY,))
+class TestExport:
+    """A ledger taken away as JSON lines verifies like the file it came from."""
 
+    @pytest.fixture
+    def lines(self, folder: Path) -> list[str]:
+        return list(export_lines(folder / "ledger.db"))
 
-def test_an_exported_row_still_hashes_to_its_leaf(folder: Path) -> None:
-    line = json.loads(next(LedgerFile(folder / "ledger.db").export()))
-    assert leaf_hash(leaf_data(line["index"], {name: line[name] for name in COLUMNS})).hex() == line["leaf_hash"]
+    def verify(self, tmp_path: Path, lines: list[str], receipt: Receipt | None = None) -> LedgerReport:
+        path = tmp_path / "ledger.jsonl"
+        path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        return verify_ledger(path, KEY, receipt=receipt)
+
+    def test_it_verifies_with_every_receipt(self, tmp_path: Path, lines: list[str], receipts: list[Receipt]) -> None:
+        assert len(lines) == SIZE + 1
+        reports = [self.verify(tmp_path, lines, receipt) for receipt in (None, *receipts)]
+        assert {(report.ok, report.size) for report in reports} == {(True, SIZE)}
+
+    @pytest.mark.parametrize("name", [*COLUMNS, "leaf_hash", "root", "signature"])
+    def test_an_edited_member_is_named(self, tmp_path: Path, lines: list[str], name: str) -> None:
+        row = json.loads(lines[5])
+        row[name] = "edited" if row[name] is None or name == "rows_returned" else str(row[name])[::-1] + "x"
+        assert self.verify(tmp_path, [*lines[:5], json.dumps(row), *lines[6:]]).bad_row == 4
+
+    @pytest.mark.parametrize("value", [1.5, True, [], {"a": 1}])
+    def test_a_member_of_a_foreign_type_is_named(self, tmp_path: Path, lines: list[str], value: object) -> None:
+        row = {**json.loads(lines[5]), "reason": value}
+        assert self.verify(tmp_path, [*lines[:5], json.dumps(row), *lines[6:]]).bad_row == 4
+
+    def test_a_missing_line_is_named(self, tmp_path: Path, lines: list[str]) -> None:
+        assert self.verify(tmp_path, lines[:5] + lines[6:]).bad_row == 4
+
+    def test_a_cut_tail_is_named(self, tmp_path: Path, lines: list[str]) -> None:
+        assert self.verify(tmp_path, lines[:-2]).bad_row == SIZE - 2
+
+    @pytest.mark.parametrize("line", ["", "{", "[]", "{}", "5", '{"index":4}'])
+    def test_a_line_that_is_no_entry_is_named(self, tmp_path: Path, lines: list[str], line: str) -> None:
+        assert self.verify(tmp_path, [*lines[:5], line, *lines[6:]]).bad_row == 4
+
+    def test_a_line_cut_in_the_middle_is_named(self, tmp_path: Path, lines: list[str]) -> None:
+        assert self.verify(tmp_path, [*lines[:-1], lines[-1][:100]]).bad_row == SIZE - 1
+
+    @pytest.mark.parametrize("first", ["{}", '{"checkpoint":{}}', '{"checkpoint"'])
+    def test_an_export_begins_with_a_checkpoint(self, tmp_path: Path, lines: list[str], first: str) -> None:
+        assert not self.verify(tmp_path, [first, *lines[1:]]).ok
+
+    def test_a_forged_checkpoint_is_found(self, tmp_path: Path, lines: list[str]) -> None:
+        head = json.loads(lines[0])
+        head["checkpoint"]["signature"] = "A" * 86
+        assert not self.verify(tmp_path, [json.dumps(head), *lines[1:]]).ok
+
+    def test_an_empty_ledger_has_an_export_too(self, tmp_path: Path) -> None:
+        ledger = open_ledger(tmp_path)
+        assert self.verify(tmp_path, list(export_lines(ledger.path))).ok
 
 
 def test_rows_are_found_by_trace(folder: Path) -> None:
