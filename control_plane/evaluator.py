@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -106,6 +107,9 @@ class HttpEvaluator:
         self._url = _checked(base_url, private_network=private_network) + DECISION_PATH
         self._budget = budget
         self._version = UNKNOWN_VERSION
+        # Loading the system's authorities takes longer than the budget; plain HTTP gets a context that trusts none.
+        secure = self._url.startswith("https:")
+        self._tls = ssl.create_default_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
 
     async def evaluate(self, request: PolicyRequest) -> PolicyAnswer:
@@ -151,6 +155,7 @@ class HttpEvaluator:
         loop = asyncio.get_running_loop()
         if self._client is None or self._client[0] is not loop:
             client = httpx.AsyncClient(
+                verify=self._tls,
                 trust_env=False,
                 follow_redirects=False,
                 timeout=self._budget,

@@ -89,5 +89,5 @@ def _line(thing: Any) -> int:
 
 def _one_line(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "is not valid YAML"
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "is not valid YAML"
     return f"line {mark.line + 1}: {problem}" if mark is not None else str(problem)

@@ -1,0 +1,78 @@
+"""The descriptor is strict, and crosses a boundary without loss."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+import control_plane.descriptor as descriptor_module
+from control_plane.descriptor import DatasetDescriptor, DatasetManifest
+from control_plane.registry import load_registry
+from tests.control_plane.control_plane_world import DATASETS, raw_capability, raw_descriptor
+
+
+@pytest.mark.parametrize("dataset", ["chromatography-results", "clinical-private", "purification-batches"])
+def test_a_published_descriptor_survives_json_unchanged(dataset: str) -> None:
+    published = load_registry(DATASETS).datasets[dataset].published()
+    assert DatasetDescriptor.model_validate(json.loads(json.dumps(published.to_json()))) == published
+
+
+def test_the_published_half_names_no_table_and_no_file() -> None:
+    text = json.dumps(load_registry(DATASETS).datasets["clinical-private"].published().to_json())
+    assert "parquet" not in text
+    assert ".sql" not in text
+    assert '"tables"' not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"version": ""}, "version"),
+        ({"version": None}, "version"),
+        ({"version": 3}, "version"),
+        ({"owner": "me"}, "Extra inputs"),
+        ({"as_of": "2026-09-01T00:00:00"}, "time zone"),
+        ({"capabilities": []}, "at least 1"),
+        ({"capabilities": [raw_capability(), raw_capability()]}, "a capability twice"),
+        ({"capabilities": [raw_capability(effect="delete")]}, "effect"),
+        ({"capabilities": [raw_capability(sensitivity="confidential")]}, "must name its policy_id"),
+        ({"capabilities": [raw_capability(sensitivity="restricted")]}, "must name its policy_id"),
+        ({"capabilities": [raw_capability(policy_id="P-1")]}, "does not list policy P-1"),
+        ({"capabilities": [raw_capability(tool_name=None)]}, "names no tool_name"),
+        ({"capabilities": [raw_capability(mcp_tool_name="x")]}, "mark one as preferred"),
+        ({"capabilities": [raw_capability(preferred="mcp")]}, "prefers a target"),
+        ({"capabilities": [raw_capability(extra=1)]}, "Extra inputs"),
+    ],
+)
+def test_a_descriptor_that_breaks_a_rule_is_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        DatasetDescriptor.model_validate(raw_descriptor(**changes))
+
+
+def test_several_targets_are_fine_where_one_is_preferred() -> None:
+    raw = raw_descriptor(capabilities=[raw_capability(mcp_tool_name="x", preferred="tool")])
+    assert DatasetDescriptor.model_validate(raw).capabilities[0].preferred == "tool"
+
+
+def test_a_manifest_capability_with_a_tool_needs_a_template() -> None:
+    table = {"name": "t", "file": "t.parquet", "columns": [{"name": "id", "type": "STRING"}]}
+    with pytest.raises(ValidationError, match="needs a template"):
+        DatasetManifest.model_validate(raw_descriptor(tables=[table]))
+
+
+def test_age_is_counted_from_as_of_and_is_never_negative() -> None:
+    descriptor = DatasetDescriptor.model_validate(raw_descriptor())
+    assert descriptor.age_s(descriptor.as_of.timestamp() + 7) == 7
+    assert descriptor.age_s(0) == 0
+
+
+def test_the_descriptor_imports_no_framework() -> None:
+    tree = ast.parse(Path(str(descriptor_module.__file__)).read_text(encoding="utf-8"))
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert not {name.split(".")[0] for name in imported} & {"google", "a2a", "mcp", "fastapi", "starlette"}

@@ -1,0 +1,119 @@
+"""Policy files are refused where Cedar would have skipped something in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contract.errors import Category, DatasetAgentError
+from control_plane.policy import load_policies
+from control_plane.registry import load_registry
+from tests.control_plane.control_plane_world import DATASETS, make_manifest, make_policies, write_policies
+
+GOOD = '@id("P-1") permit (principal, action, resource) when { context.entitled };'
+
+
+def test_the_shipped_policies_have_their_version_and_ids() -> None:
+    policies = load_policies(DATASETS / "policies")
+    assert policies.version == "2026.09.01"
+    assert {"BPD-DATA-014", "BPD-DATA-021", "BPD-CLIN-002"} <= set(policies.policies)
+
+
+def test_every_policy_that_a_shipped_capability_names_exists() -> None:
+    policies = load_policies(DATASETS / "policies").policies
+    named = {
+        capability.policy_id
+        for manifest in load_registry(DATASETS).datasets.values()
+        for capability in manifest.capabilities
+        if capability.policy_id
+    }
+    assert named <= set(policies)
+
+
+def test_shipped_obligations_name_columns_that_exist() -> None:
+    assert load_policies(DATASETS / "policies").problems(load_registry(DATASETS).datasets) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (GOOD.replace('@id("P-1") ', ""), "needs an id"),
+        (GOOD.replace("P-1", "lower"), "needs an id"),
+        (GOOD.replace("P-1", "AD-POL-005"), "belong to the admission rules"),
+        ('@row("{}") ' + GOOD, "unknown annotation @row"),
+        (GOOD + GOOD, "already used in p0.cedar"),
+        (GOOD.replace("context.entitled", "context.entitle"), "entitle"),
+        (GOOD.replace("context.entitled", "principal.attributes.shoe == 4"), "shoe"),
+        (GOOD.replace("action,", 'action == Action::"fly",'), "fly"),
+        (GOOD.replace("permit (principal", "permit (principal == ?principal"), "templates"),
+        (GOOD.replace(";", ""), "unexpected end"),
+        ('@mask("{}") ' + GOOD.replace("permit", "forbid"), "a forbid carries no"),
+        ('@rows("{") ' + GOOD, "@rows: not valid JSON"),
+        ('@rows("[]") ' + GOOD, "@rows must be a JSON object"),
+        ('@rows("{\\"plants\\": {\\"max\\": 1}}") ' + GOOD, "not table.column"),
+        ('@rows("{\\"plants.id\\": {\\"like\\": \\"%\\"}}") ' + GOOD, "unknown constraint"),
+        ('@rows("{\\"plants.id\\": {\\"one_of\\": {\\"env\\": \\"x\\"}}}") ' + GOOD, "bound value"),
+        ('@rows("{\\"plants.id\\": {\\"max\\": 1, \\"max\\": 2}}") ' + GOOD, "duplicate member"),
+        ('@columns("[\\"id\\"]") ' + GOOD, "not table.column"),
+        ('@columns("[\\"plants.id\\", \\"plants.id\\"]") ' + GOOD, "stands twice"),
+        ('@mask("{\\"plants.id\\": \\"blur\\"}") ' + GOOD, "blur"),
+    ],
+)
+def test_a_policy_that_would_be_misread_stops_the_load(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(DatasetAgentError) as caught:
+        make_policies(tmp_path, text)
+    assert problem in caught.value.message
+    assert caught.value.message.startswith("policies/p0.cedar: ")
+    assert caught.value.category is Category.CONFIGURATION
+
+
+def test_an_id_cannot_be_used_in_two_files(tmp_path: Path) -> None:
+    with pytest.raises(DatasetAgentError, match="already used in p0.cedar"):
+        make_policies(tmp_path, GOOD, GOOD)
+
+
+@pytest.mark.parametrize("version", ["", "two words", "a\nb"])
+def test_the_version_is_one_word(tmp_path: Path, version: str) -> None:
+    with pytest.raises(DatasetAgentError, match="must hold one version"):
+        load_policies(write_policies(tmp_path, GOOD, version=version))
+
+
+def test_a_folder_without_policies_or_with_two_schemas_is_refused(tmp_path: Path) -> None:
+    folder = write_policies(tmp_path / "a")
+    with pytest.raises(DatasetAgentError, match="no .cedar file"):
+        load_policies(folder)
+    write_policies(tmp_path / "b", GOOD)
+    (tmp_path / "b" / "two.cedarschema").write_text("", encoding="utf-8")
+    with pytest.raises(DatasetAgentError, match="exactly one .cedarschema"):
+        load_policies(tmp_path / "b")
+
+
+def test_a_missing_version_file_is_named(tmp_path: Path) -> None:
+    folder = write_policies(tmp_path, GOOD)
+    (folder / "version").unlink()
+    with pytest.raises(DatasetAgentError, match="policies/version: cannot be read"):
+        load_policies(folder)
+
+
+def test_the_digest_follows_every_file(tmp_path: Path) -> None:
+    first = make_policies(tmp_path / "a", GOOD).digest
+    again = make_policies(tmp_path / "b", GOOD).digest
+    changed = make_policies(tmp_path / "c", GOOD + "\n// a comment").digest
+    assert first == again
+    assert first != changed
+
+
+def test_an_obligation_on_a_column_that_no_dataset_has_is_told(tmp_path: Path) -> None:
+    policies = make_policies(tmp_path, '@mask("{\\"plants.nme\\": \\"null\\"}") ' + GOOD)
+    problems = policies.problems({"plants": make_manifest()})
+    assert problems == ("p0.cedar: P-1: plants.nme is no column of any dataset",)
+
+
+def test_an_obligation_of_a_policy_about_one_dataset_needs_that_datasets_column(tmp_path: Path) -> None:
+    about = '@mask("{\\"plants.id\\": \\"null\\"}") ' + GOOD.replace("resource)", 'resource == Dataset::"trees")')
+    trees = make_manifest(
+        dataset="trees", tables=[{"name": "trees", "file": "t", "columns": [{"name": "id", "type": "STRING"}]}]
+    )
+    problems = make_policies(tmp_path, about).problems({"trees": trees, "plants": make_manifest()})
+    assert problems == ("p0.cedar: P-1: plants.id is no column of trees",)
