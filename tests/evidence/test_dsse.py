@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.dsse import PAYLOAD_TYPE, InvalidProvenance, open_envelope, pae, payload_of, sign_envelope
@@ -104,6 +104,7 @@ def test_a_signed_payload_that_is_no_strict_object_is_refused(payload: bytes) ->
     assert caught.value.check == "payload"
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(payload_of(ENVELOPE)) - 1), st.integers(1, 255))
 def test_no_byte_of_the_payload_can_change(at: int, flip: int) -> None:
     payload = bytearray(payload_of(ENVELOPE))

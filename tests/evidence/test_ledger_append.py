@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.canonical import canonical_json
@@ -253,6 +253,7 @@ def test_threads_share_one_ledger(ledger: Ledger) -> None:
 _CELL = st.none() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text()
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**53 - 1), st.dictionaries(st.sampled_from(COLUMNS), _CELL))
 def test_leaf_data_is_canonical_json(index: int, cells: dict[str, str | int | None]) -> None:
     assert leaf_data(index, cells) == canonical_json({"index": index, **cells})

@@ -51,12 +51,14 @@ def test_an_empty_tree_has_the_hash_of_nothing() -> None:
     assert root_of([]) == EMPTY_ROOT == naive_root([])
 
 
+@settings(deadline=None)
 @given(_LEAVES)
 def test_a_frontier_has_the_naive_root_at_every_size(leaves: list[bytes]) -> None:
     frontiers = list(accumulate(leaves, lambda frontier, leaf: frontier.append(leaf), initial=Frontier()))
     assert [frontier.root() for frontier in frontiers] == [naive_root(leaves[:n]) for n in range(len(leaves) + 1)]
 
 
+@settings(deadline=None)
 @given(_LEAVES)
 def test_a_frontier_survives_its_bytes(leaves: list[bytes]) -> None:
     frontier = Frontier()
@@ -65,6 +67,7 @@ def test_a_frontier_survives_its_bytes(leaves: list[bytes]) -> None:
     assert Frontier.from_bytes(frontier.size, frontier.to_bytes()) == frontier
 
 
+@settings(deadline=None)
 @given(_LEAVES, st.data())
 def test_every_leaf_has_an_inclusion_proof(leaves: list[bytes], data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(leaves) - 1))
@@ -72,6 +75,7 @@ def test_every_leaf_has_an_inclusion_proof(leaves: list[bytes], data: st.DataObj
     assert verify_inclusion(leaves[index], index, len(leaves), path, naive_root(leaves))
 
 
+@settings(deadline=None)
 @given(_LEAVES, st.binary(max_size=8))
 def test_the_next_leaf_s_path_is_known_before_it_is_appended(leaves: list[bytes], data: bytes) -> None:
     frontier = Frontier()
@@ -81,6 +85,7 @@ def test_the_next_leaf_s_path_is_known_before_it_is_appended(leaves: list[bytes]
     assert frontier.path_of_next() == inclusion_path(len(leaves), grown)
 
 
+@settings(deadline=None)
 @given(_LEAVES, st.data())
 def test_a_changed_inclusion_proof_fails(leaves: list[bytes], data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(leaves) - 1))
@@ -103,7 +108,7 @@ def test_a_changed_inclusion_proof_fails(leaves: list[bytes], data: st.DataObjec
     assert not verified
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(_LEAVES, st.data())
 def test_every_prefix_has_a_consistency_proof(leaves: list[bytes], data: st.DataObject) -> None:
     first = data.draw(st.integers(1, len(leaves)))
@@ -111,7 +116,7 @@ def test_every_prefix_has_a_consistency_proof(leaves: list[bytes], data: st.Data
     assert verify_consistency(first, naive_root(leaves[:first]), len(leaves), naive_root(leaves), path)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(_LEAVES, st.data())
 def test_a_rewritten_prefix_has_none(leaves: list[bytes], data: st.DataObject) -> None:
     first = data.draw(st.integers(1, len(leaves)))
