@@ -16,7 +16,7 @@ from typing import Any, Final
 import httpx
 from a2a.client.client import ClientCallContext, ClientConfig
 from a2a.client.client_factory import ClientFactory
-from a2a.client.errors import A2AClientTimeoutError
+from a2a.client.errors import A2AClientError, A2AClientTimeoutError
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.types.a2a_pb2 import (
     Message,
@@ -141,11 +141,16 @@ def _failure(fault: Exception) -> Reply:
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code
         return Reply.failed(Reason.REMOTE_FAULT, f"the dataset agent answered with HTTP {status}")
-    if isinstance(fault, A2AError) and cause is None:
+    if isinstance(fault, A2AError) and cause is None and _is_protocol_error(fault):
         return Reply.failed(
             Reason.REMOTE_FAULT, f"the dataset agent answered with a protocol error: {type(fault).__name__}"
         )
     return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent's reply cannot be read")
+
+
+def _is_protocol_error(fault: A2AError) -> bool:
+    """A JSON-RPC error, known or not, rather than a reply that is no JSON-RPC at all."""
+    return type(fault) is not A2AClientError or str(fault).startswith("JSON-RPC Error")
 
 
 def _stub(reply: Reply) -> SendMessageResponse:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from contract.settings import Settings
 from contract.verdict import Decision, Reason
 from control_plane.evaluator import Evaluator, InProcessEvaluator
 from control_plane.identity import issue_identity
-from control_plane.policy import load_policies
+from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import Directory, load_directory
 from evidence.dsse import sign_envelope
 from evidence.ledger import Ledger
@@ -202,9 +203,19 @@ async def root_world(home: Path, **changes: Any) -> AsyncIterator[RootWorld]:
 
 
 def shipped_world(evaluator: Evaluator | None = None, directory: Directory | None = None) -> World:
-    policies = load_policies(DATASETS / "policies")
+    policies = _policies()
     return World(
-        directory or load_directory(DATASETS / "principals.yaml"),
+        directory or _directory(),
         evaluator or InProcessEvaluator(policies, 5.0),
         policies.version,
     )
+
+
+@cache
+def _policies() -> PolicySet:
+    return load_policies(DATASETS / "policies")
+
+
+@cache
+def _directory() -> Directory:
+    return load_directory(DATASETS / "principals.yaml")

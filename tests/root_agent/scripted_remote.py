@@ -12,6 +12,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from google.protobuf.struct_pb2 import Struct
 from contract.extension import DECISION_KEY, EXTENSION_URI, PROVENANCE_MEDIA_TYPE
 from contract.signing import PublicKey
 from control_plane.descriptor import DatasetDescriptor
+from control_plane.registry import load_registry
 
 AGENT_ID = "urn:dataset-agent:remote"
 
@@ -227,9 +229,8 @@ def granted_decision() -> dict[str, Any]:
     }
 
 
+@cache
 def shipped(dataset: str) -> DatasetDescriptor:
     """A descriptor of the shipped world, as its agent publishes it."""
-    from control_plane.registry import load_registry
-
     root = Path(__file__).resolve().parents[2] / "datasets"
     return load_registry(root).datasets[dataset].published()
