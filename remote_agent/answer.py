@@ -166,7 +166,11 @@ async def recheck(authority: Authority, service: Service) -> None:
 
 
 async def record(trail: Trail, service: Service) -> Receipt:
-    """The terminal row, durable before anything leaves. Raises ``EVIDENCE_UNAVAILABLE``."""
+    """The terminal row, durable before anything leaves. Raises ``EVIDENCE_UNAVAILABLE``.
+
+    Cancelling the wait does not take the row back, so it counts as written from here on.
+    """
+    trail.recorded = True
     return await service.ledger.append_async(trail.row(service.agent_id, service.clock()))
 
 
@@ -234,9 +238,14 @@ async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, servi
 
 
 async def refuse(stop: NotGranted, trail: Trail, service: Service) -> Answer:
-    """The outcome without rows, recorded like any other; without a receipt where even that failed."""
+    """The outcome without rows, recorded like any other; without a receipt where even that failed.
+
+    A request whose terminal row is already written, or was tried, gets no second one.
+    """
     trail.decision = stop.decision(service.world.policy_version)
     trail.found = None
+    if trail.recorded:
+        return Answer(decision=trail.decision, grant=trail.grant)
     try:
         receipt = await record(trail, service)
     except NotGranted as unrecorded:

@@ -96,7 +96,8 @@ def without_rows(task: Task) -> Task:
 
 def _state(answer: Answer) -> TaskState:
     if answer.decision.verdict is not Verdict.GRANTED:
-        return TaskState.Value(OUTWARD[answer.decision.reason].state)
+        state: TaskState = TaskState.Value(OUTWARD[answer.decision.reason].state)
+        return state
     if answer.proposal is not None:
         return TaskState.TASK_STATE_INPUT_REQUIRED
     return TaskState.TASK_STATE_COMPLETED

@@ -115,15 +115,14 @@ class GovernedRequestHandler(RequestHandler):
         self._tasks.remember(owner, task)
         return task
 
-    @validate_request_params
-    async def on_subscribe_to_task(
+    def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
+        """Not offered: rows are released only to the request that asked for them, and a repeat is a cache hit."""
         caller = _caller(context)
         _require_extension(context)
         self._owned(caller.owner, params.id)
-        raise UnsupportedOperationError(message="rows are released only to the request that asked for them: ask again")
-        yield  # the SDK expects an asynchronous generator
+        raise UnsupportedOperationError(message="send the call again with a fresh grant instead of subscribing")
 
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext

@@ -128,6 +128,7 @@ class Trail:
     call: BoundCall | None = None
     decision: Decision | None = None
     found: Found | None = None
+    recorded: bool = False
 
     def row(self, agent_id: str, now: float) -> LedgerRow:
         """The terminal row of this request as far as it came: ids, codes and digests only."""

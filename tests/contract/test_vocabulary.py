@@ -1,0 +1,173 @@
+"""Identifiers, canonical JSON, reasons and the values that cannot be made from nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from contract.authority import Authority
+from contract.call import Call
+from contract.canonical import InvalidJson, b64url, canonical_json, check_depth, digest, parse_json, unb64url
+from contract.errors import Category, Component, DatasetAgentError
+from contract.grant import VerifiedGrant
+from contract.ids import AppName, InvalidId, SessionId, UserId
+from contract.signing import InvalidKey, PublicKey
+from contract.verdict import VERDICTS, Decision, NotGranted, Reason, Verdict
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(st.characters(codec="utf-8")),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("size", [1, 512])
+def test_a_leaf_id_of_one_to_512_bytes_is_kept(size: int) -> None:
+    assert UserId("x" * size) == "x" * size
+
+
+@pytest.mark.parametrize("value", ["", "x" * 513, "a\x00b", "é" * 257])
+def test_a_leaf_id_outside_the_rules_is_refused(value: str) -> None:
+    with pytest.raises(InvalidId):
+        UserId(value)
+
+
+def test_ids_of_different_layers_are_not_interchangeable() -> None:
+    class Address(BaseModel):
+        app: AppName
+        session: SessionId
+
+    assert Address(app="a", session="tenant:x@y/z").model_dump_json() == '{"app":"a","session":"tenant:x@y/z"}'
+    with pytest.raises(ValidationError):
+        Address(app="a", session=UserId("u"))
+
+
+def test_generated_ids_differ() -> None:
+    assert len({SessionId.generate() for _ in range(100)}) == 100
+
+
+@given(JSON)
+def test_canonical_json_reads_back_to_the_same_value(value: object) -> None:
+    assert parse_json(canonical_json(value), limit=10**6) == value
+
+
+@given(st.dictionaries(st.text("abc"), st.integers(0, 9), max_size=5))
+def test_member_order_never_changes_a_digest(value: dict[str, int]) -> None:
+    assert digest("t", value) == digest("t", dict(reversed(list(value.items()))))
+
+
+def test_a_digest_belongs_to_its_tag() -> None:
+    assert digest("a", 1) != digest("b", 1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":1,"a":2}',
+        b'{"a":{"b":1,"b":1}}',
+        b"NaN",
+        b"[Infinity]",
+        b"\xff",
+        b"[" * 40 + b"]" * 40,
+        b'"\\ud800"',
+        b"{",
+        b"",
+    ],
+)
+def test_json_that_could_be_read_two_ways_is_not_read(data: bytes) -> None:
+    with pytest.raises(InvalidJson):
+        parse_json(data, limit=1_000)
+
+
+def test_a_deep_body_is_noticed_without_being_parsed() -> None:
+    check_depth(json.dumps({"a": [1] * 100}).encode())
+    check_depth(b'"' + b"[" * 1000 + b'"')
+    with pytest.raises(InvalidJson):
+        check_depth(b"[" * 33)
+
+
+@given(st.binary(max_size=50))
+def test_base64url_has_one_spelling(data: bytes) -> None:
+    assert unb64url(b64url(data)) == data
+
+
+@pytest.mark.parametrize("text", ["QQ==", "QR", "Q Q", "QQ\n", "Q", "é"])
+def test_another_spelling_of_base64url_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="base64url"):
+        unb64url(text)
+
+
+def test_every_reason_has_exactly_one_verdict_and_one_grants() -> None:
+    assert set(VERDICTS) == set(Reason)
+    assert [reason for reason, verdict in VERDICTS.items() if verdict is Verdict.GRANTED] == [
+        Reason.PRINCIPAL_AUTHORIZED
+    ]
+
+
+def test_an_indeterminate_decision_names_no_policy() -> None:
+    with pytest.raises(ValueError, match="names no policy"):
+        Decision(Reason.EVALUATOR_TIMEOUT, "AD-POL-005", "1", "late")
+
+
+def test_a_granting_reason_cannot_stop_a_path() -> None:
+    with pytest.raises(ValueError, match="granting"):
+        NotGranted(Reason.PRINCIPAL_AUTHORIZED, "no")
+
+
+def test_authority_and_verified_grants_cannot_be_made_by_hand() -> None:
+    with pytest.raises(TypeError):
+        Authority(*[None] * 12, proof=object())  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        VerifiedGrant(*[None] * 19, proof=object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b'{"dataset":"d","capability":"c"}',
+        b'{"dataset":"d","capability":"c","arguments":{},"sql":"x"}',
+        b'{"dataset":"D","capability":"c","arguments":{}}',
+        b'{"dataset":"d","capability":"c","arguments":[]}',
+        b'{"dataset":"d","dataset":"e","capability":"c","arguments":{}}',
+    ],
+)
+def test_a_call_has_exactly_its_three_members(raw: bytes) -> None:
+    with pytest.raises(NotGranted) as stop:
+        Call.parse(raw)
+    assert stop.value.reason is Reason.CALL_MALFORMED
+
+
+def test_a_public_key_is_one_ed25519_key_under_its_own_thumbprint() -> None:
+    key = PublicKey(b"\x01" * 32)
+    assert PublicKey.from_jwk(key.jwk()) == key
+    for change in ({"kid": "x"}, {"d": "x"}, {"crv": "X25519"}, {"alg": "HS256"}, {"x": "AA"}):
+        with pytest.raises(InvalidKey):
+            PublicKey.from_jwk(key.jwk() | change)
+
+
+@pytest.mark.parametrize(
+    ("category", "status", "retryable"),
+    [
+        (Category.INVALID_INPUT, 400, False),
+        (Category.UNAUTHENTICATED, 401, False),
+        (Category.NOT_FOUND, 404, False),
+        (Category.RATE_LIMITED, 429, True),
+        (Category.UNAVAILABLE, 503, True),
+        (Category.TIMEOUT, 504, True),
+        (Category.INTERNAL, 500, False),
+    ],
+)
+def test_a_fault_has_one_http_status_and_says_whether_to_retry(
+    category: Category, status: int, retryable: bool
+) -> None:
+    error = DatasetAgentError(Component.COMMAND, category, "command.test", "do this", details={"n": 1})
+    assert (error.http_status_code(), error.is_retryable) == (status, retryable)
+    assert error.to_problem_json()["detail"] == "do this"
