@@ -29,11 +29,7 @@ COPY --from=build /opt/dataset-agent /opt/dataset-agent
 ENV PATH=/opt/dataset-agent/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    DATASET_AGENT_HOME=/var/lib/dataset-agent \
-    DATASET_AGENT_ISSUER_KEYS=/keys/issuer \
-    DATASET_AGENT_ROOT_KEYS=/keys/root \
-    DATASET_AGENT_REMOTE_KEYS=/keys/remote \
-    DATASET_AGENT_TRUST_FILE=/trust/trust.toml
+    DATASET_AGENT_HOME=/var/lib/dataset-agent
 USER 10001:10001
 EXPOSE 8800 8801
 ENTRYPOINT ["dataset-agent"]
