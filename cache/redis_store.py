@@ -1,7 +1,8 @@
 """The store of many machines: Redis or Valkey, one round trip a lookup, 50 ms at most.
 
 A client that retries turns a stopped server into seconds a lookup, so nothing is retried.
-The commands used are GET, SET, GETRANGE, STRLEN, UNLINK, SCAN, HINCRBY, HGETALL and PING,
+The commands used are GET, SET, GETRANGE, STRLEN, UNLINK, DEL, SCAN, HINCRBY, HGETALL,
+EVAL and PING,
 on keys that begin with ``dsc:1:``.
 """
 
@@ -26,6 +27,13 @@ BUDGET_S: Final = 0.05
 INSPECT_S: Final = 5.0
 COUNTERS: Final = f"{KEY_PREFIX}counters"
 _PAGE: Final = 500
+_LEASE: Final = """
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+_RELEASE: Final = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1"
 
 
 class RedisStore:
@@ -84,7 +92,7 @@ class RedisStore:
         cursor = 0
         while True:
             async with _within(INSPECT_S):
-                cursor, keys = await self._client.scan(cursor, match=f"{KEY_PREFIX}{{*", count=_PAGE)
+                cursor, keys = await self._client.scan(cursor, match=f"{KEY_PREFIX}{{*}}:e:*", count=_PAGE)
                 # SCAN may name a key twice.
                 fresh = [key for key in keys if isinstance(key, bytes) and key not in seen]
                 found = await self._heads(fresh)
@@ -100,6 +108,12 @@ class RedisStore:
             for name, delta in deltas.items():
                 pipe.hincrby(COUNTERS, name, delta)
             await pipe.execute()
+
+    async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+        return bool(await self._lanes.ask("EVAL", _LEASE, 1, _lease_key(key), owner, int(life_s * 1_000)))
+
+    async def release(self, key: str, owner: str) -> None:
+        await self._lanes.ask("EVAL", _RELEASE, 1, _lease_key(key), owner)
 
     async def stats(self) -> StoreStats:
         entries = size = 0
@@ -131,6 +145,11 @@ class RedisStore:
             for key, head, size in zip(keys, answers[::2], answers[1::2], strict=True)
             if isinstance(head, bytes) and isinstance(size, int) and size
         ]
+
+
+def _lease_key(key: str) -> str:
+    """Beside the entry, in its hash slot."""
+    return key.replace("}:e:", "}:l:")
 
 
 @asynccontextmanager

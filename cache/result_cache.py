@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from cache.breaker import Breaker
 from cache.entry import EntryError, Header, open_sealed, seal, split
+from cache.flight import Flights
 from cache.keys import CacheKeys
 from cache.partition import Partition, entry_key, partition, plain
 from cache.store import CacheStore, StoreUnavailable
@@ -26,7 +26,9 @@ from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 MAX_RESULT_BYTES: Final = 2**20
 FLUSH_S: Final = 5.0
 SKEW_S: Final = 5.0
+PATIENCE_S: Final = 10.0
 MissReason = Literal["absent", "expired", "stale", "integrity", "unavailable", "off"]
+T = TypeVar("T")
 _log = logging.getLogger("dataset_agent.cache")
 
 
@@ -80,9 +82,10 @@ class ResultCache:
         self._keys = keys
         self._max_result_bytes = max_result_bytes
         self._breaker = breaker or Breaker()
+        self._flights = None if store is None else Flights(store, self._breaker)
         self._totals: Counter[str] = Counter()
         self._unflushed: Counter[str] = Counter()
-        self._flush_at = time.monotonic() + FLUSH_S
+        self._flush_timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
 
     @property
@@ -165,10 +168,30 @@ class ResultCache:
         if kept:
             self._count("kept")
 
+    async def once(
+        self,
+        authority: Authority,
+        intent: Intent,
+        *,
+        freshness_class: str,
+        look: Callable[[], Awaitable[T | None]],
+        run: Callable[[], Awaitable[T]],
+        patience_s: float = PATIENCE_S,
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> T:
+        """What ``look`` finds, else what ``run`` returns and keeps; one ``run`` for equal calls at once.
+
+        ``look`` is the caller's own ``find`` (``None`` for a miss) and ``run`` its own
+        execution. Waiting takes time: revocations must be read again before a row leaves.
+        """
+        if self._flights is None:
+            return await run()
+        place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
+        return await self._flights.once(place.key, look=look, run=run, patience_s=patience_s)
+
     async def flush(self) -> None:
         """Add this process's counters to the store's."""
         deltas, self._unflushed = self._unflushed, Counter()
-        self._flush_at = time.monotonic() + FLUSH_S
         store = self.store
         if store is None or not deltas:
             return
@@ -181,6 +204,9 @@ class ResultCache:
         """Flush and close the store; never raises for a store that is down."""
         if self.store is None:
             return
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
         if self._flushing is not None:
             await self._flushing
         await self.flush()
@@ -213,10 +239,13 @@ class ResultCache:
     def _count(self, event: str) -> None:
         self._totals[event] += 1
         self._unflushed[event] += 1
-        if time.monotonic() >= self._flush_at and (self._flushing is None or self._flushing.done()):
-            self._flush_at = time.monotonic() + FLUSH_S
+        if self._flush_timer is None:
             # Beside the request, not in it: a lookup stays one round trip.
-            self._flushing = asyncio.get_running_loop().create_task(self.flush())
+            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self._flush_timer = None
+        self._flushing = asyncio.get_running_loop().create_task(self.flush())
 
 
 def _outcome(outcome: Literal["HIT", "MISS", "OFF"], place: Place) -> CacheOutcome:

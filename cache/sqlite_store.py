@@ -19,7 +19,7 @@ READ_WAIT_S: Final = 0.05
 WRITE_WAIT_S: Final = 0.25
 _PAGE_ROWS: Final = 500
 _TOUCHES: Final = 1_024
-_SCHEMA_VERSION: Final = 1
+_SCHEMA_VERSION: Final = 2
 # B-tree splits and indexes need room that an entry's own size does not tell.
 _SLACK: Final = 0.9
 _SCHEMA: Final = (
@@ -29,6 +29,7 @@ _SCHEMA: Final = (
     "CREATE INDEX IF NOT EXISTS entries_exp ON entries (exp)",
     "CREATE INDEX IF NOT EXISTS entries_used ON entries (used)",
     "CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, exp REAL NOT NULL) WITHOUT ROWID",
     f"PRAGMA user_version = {_SCHEMA_VERSION}",
 )
 
@@ -80,6 +81,12 @@ class SqliteStore:
     async def count(self, deltas: Mapping[str, int]) -> None:
         await asyncio.to_thread(self._count, deltas)
 
+    async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+        return await asyncio.to_thread(self._lease, key, owner, now + life_s, now)
+
+    async def release(self, key: str, owner: str) -> None:
+        await asyncio.to_thread(self._release, key, owner)
+
     async def stats(self) -> StoreStats:
         return await asyncio.to_thread(self._stats)
 
@@ -109,6 +116,19 @@ class SqliteStore:
                 "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
                 list(deltas.items()),
             )
+
+    def _lease(self, key: str, owner: str, exp: float, now: float) -> bool:
+        with self._write() as db:
+            taken = db.execute(
+                "INSERT INTO leases VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE "
+                "SET owner = excluded.owner, exp = excluded.exp WHERE owner = excluded.owner OR exp <= ?",
+                (key, owner, exp, now),
+            )
+            return taken.rowcount == 1
+
+    def _release(self, key: str, owner: str) -> None:
+        with self._write() as db:
+            db.execute("DELETE FROM leases WHERE key = ? AND owner = ?", (key, owner))
 
     def _stats(self) -> StoreStats:
         with self._lock, _faults(self._path):

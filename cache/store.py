@@ -63,6 +63,14 @@ class CacheStore(Protocol):
         """Add to the counters that all processes share."""
         ...
 
+    async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+        """Take or renew the lease on working for ``key``; ``False`` while another holds it."""
+        ...
+
+    async def release(self, key: str, owner: str) -> None:
+        """Give a lease back, if ``owner`` still holds it."""
+        ...
+
     async def stats(self) -> StoreStats: ...
 
     async def health(self) -> None:

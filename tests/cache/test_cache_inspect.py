@@ -180,7 +180,7 @@ async def test_what_somebody_else_wrote_is_reported_and_never_echoed(
 ) -> None:
     key = await keep(results)
     await store.put(key, head or b"x", exp=NOW + 60, now=NOW)
-    await store.put("dsc:1:{\x1b[31mSECRET", b"x", exp=NOW + 60, now=NOW)
+    await store.put("dsc:1:{\x1b[31mSECRET}:e:x", b"x", exp=NOW + 60, now=NOW)
     listed = await inspect.entries(store, now=NOW)
     assert all(entry.problem for entry in listed)
     assert len(listed) == 2

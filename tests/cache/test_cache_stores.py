@@ -81,3 +81,25 @@ async def test_totals_are_entries_and_their_bytes(store: CacheStore) -> None:
 
 async def test_a_store_that_works_is_healthy(store: CacheStore) -> None:
     await store.health()
+
+
+async def test_one_owner_holds_a_lease_until_it_ends(store: CacheStore) -> None:
+    assert await store.lease(key("a"), "one", life_s=60, now=NOW)
+    assert not await store.lease(key("a"), "two", life_s=60, now=NOW)
+    assert await store.lease(key("a"), "one", life_s=60, now=NOW)
+    await store.release(key("a"), "two")
+    assert not await store.lease(key("a"), "two", life_s=60, now=NOW)
+    await store.release(key("a"), "one")
+    assert await store.lease(key("a"), "two", life_s=60, now=NOW)
+
+
+async def test_a_lease_that_is_not_renewed_ends_by_itself(store: CacheStore) -> None:
+    assert await store.lease(key("a"), "one", life_s=0.05, now=NOW)
+    while not await store.lease(key("a"), "two", life_s=60, now=NOW + 0.1):
+        await asyncio.sleep(0.01)
+
+
+async def test_a_lease_is_not_an_entry(store: CacheStore) -> None:
+    await store.lease(key("a"), "one", life_s=60, now=NOW)
+    assert await store.get(key("a"), now=NOW) is None
+    assert (await store.stats()).entries == 0
