@@ -116,11 +116,19 @@ class DiscoveryIndex:
         return Discovery(candidates, funnel)
 
     def _scores(self, asked: Iterable[str]) -> dict[int, float]:
+        """Scores by entry. In a large index a term of most entries tells next to nothing and
+        costs the most, so it counts only where nothing rarer was asked."""
+        found = [postings for term in asked if (postings := self._postings.get(term))]
+        telling = [postings for postings in found if not self._is_common(postings)]
         scores: dict[int, float] = {}
-        for term in asked:
-            for number, weight in self._postings.get(term, ()):
+        for postings in telling or found:
+            for number, weight in postings:
                 scores[number] = scores.get(number, 0.0) + weight
         return scores
+
+    def _is_common(self, postings: Sequence[object]) -> bool:
+        count = len(self._entries)
+        return count >= _COMMON_FLOOR and len(postings) > _COMMON_SHARE * count
 
     def _relevant(
         self, number: int, capabilities: Iterable[DatasetCapability], asked: Iterable[str]
@@ -171,11 +179,7 @@ def _add(terms: dict[str, float], weight: float, *texts: str) -> None:
 
 
 def _postings(documents: Sequence[Mapping[str, float]]) -> dict[str, tuple[tuple[int, float], ...]]:
-    """Per term, each document and its whole BM25 contribution.
-
-    In a large index a term of more than half the documents tells them apart by next to
-    nothing and would cost the most, so it is left out.
-    """
+    """Per term, each document and its whole BM25 contribution."""
     count = len(documents)
     lengths = [sum(document.values()) for document in documents]
     mean = sum(lengths) / count if count else 1.0
@@ -186,8 +190,6 @@ def _postings(documents: Sequence[Mapping[str, float]]) -> dict[str, tuple[tuple
             found.setdefault(term, []).append((number, frequency * (K1 + 1) / (frequency + norm)))
     postings: dict[str, tuple[tuple[int, float], ...]] = {}
     for term, items in found.items():
-        if count >= _COMMON_FLOOR and len(items) > _COMMON_SHARE * count:
-            continue
         idf = math.log(1 + (count - len(items) + 0.5) / (len(items) + 0.5))
         postings[term] = tuple((number, idf * weight) for number, weight in items)
     return postings

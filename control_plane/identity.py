@@ -59,7 +59,7 @@ def verify_person(
     knows the person is not checked here.
     """
     segments = token.split(".")
-    if len(token) > MAX_TOKEN_BYTES or len(segments) != 3 or not all(segments):
+    if len(token) > MAX_TOKEN_BYTES or not token.isascii() or len(segments) != 3 or not all(segments):
         raise _refused("malformed", "the bearer token is not a compact JWT")
     header = _object(segments[0])
     if set(header) != {"alg", "typ", "kid"} or header["alg"] != ALGORITHM or header["typ"] != TOKEN_TYPE:
