@@ -1,0 +1,208 @@
+"""Arguments are found by shape and direction; what could be two things stays open."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from contract.schema import Parameter
+from control_plane.arguments import find_arguments
+from control_plane.confirm import confirm, is_safe_pattern
+from tests.control_plane.control_plane_world import NOW
+
+
+def _parameter(name: str, kind: str, **changes: Any) -> Parameter:
+    return Parameter.model_validate({"name": name, "type": kind, "description": "d"} | changes)
+
+
+def _find(question: str, *parameters: Parameter) -> tuple[dict[str, Any], set[str]]:
+    found = find_arguments(question, parameters, NOW)
+    return dict(found.values), set(found.ambiguous)
+
+
+FLOOR = _parameter("min_yield", "FLOAT64")
+CEILING = _parameter("max_yield", "FLOAT64")
+START = _parameter("start_date", "DATE")
+END = _parameter("end_date", "DATE")
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("yield above 95", {"min_yield": 95.0}),
+        ("yield below 95", {"max_yield": 95.0}),
+        ("yield of at least 95.5 %", {"min_yield": 95.5}),
+        ("yield at most 95%", {"max_yield": 95.0}),
+        ("yield between 80 and 95", {"min_yield": 80.0, "max_yield": 95.0}),
+        ("yield below 95 and above 80", {"min_yield": 80.0, "max_yield": 95.0}),
+    ],
+)
+def test_a_bound_is_read_from_its_words(question: str, values: dict[str, float]) -> None:
+    assert _find(question, FLOOR, CEILING) == (values, set())
+
+
+@pytest.mark.parametrize("question", ["yield 95", "yield above 80 and above 95", "yield above 80, 95"])
+def test_a_bound_that_is_not_clear_stays_open(question: str) -> None:
+    assert _find(question, FLOOR, CEILING) == ({}, {"min_yield", "max_yield"})
+
+
+def test_the_wrong_direction_does_not_fill_the_only_bound() -> None:
+    assert _find("yield above 95", CEILING) == ({}, {"max_yield"})
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("from 2024-01-01 to 2024-02-29", {"start_date": "2024-01-01", "end_date": "2024-02-29"}),
+        ("until 2023-05-01", {"end_date": "2023-05-01"}),
+        ("since 2024-05-01", {"start_date": "2024-05-01"}),
+        ("since yesterday", {"start_date": "2026-09-20"}),
+        ("before today", {"end_date": "2026-09-21"}),
+    ],
+)
+def test_dates_are_read_with_their_direction(question: str, values: dict[str, str]) -> None:
+    assert _find(question, START, END) == (values, set())
+
+
+@pytest.mark.parametrize("question", ["since 2024-02-30", "since 2024-13-01", "since 24-01-01", "since 2024"])
+def test_what_is_no_date_fills_no_date(question: str) -> None:
+    assert _find(question, START)[0] == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("top 5 batches", 5),
+        ("top 5.0 batches", 5),
+        ("show -3", -3),
+        ("B005 and H2O and 2024-01-01", None),
+        ("1,000", None),
+    ],
+)
+def test_a_number_is_a_number_of_its_own(question: str, value: int | None) -> None:
+    assert _find(question, _parameter("count", "INT64"))[0].get("count") == value
+
+
+def test_a_fraction_is_no_integer() -> None:
+    assert _find("top 5.5", _parameter("count", "INT64")) == ({}, {"count"})
+
+
+def test_a_decimal_keeps_its_digits_as_text() -> None:
+    assert _find("above 0.10000000000000001", _parameter("min_mass", "NUMERIC"))[0] == {
+        "min_mass": "0.10000000000000001"
+    }
+
+
+def test_two_plain_numbers_are_not_told_apart_by_order() -> None:
+    assert _find("rows 5 score 7", _parameter("rows", "INT64"), _parameter("score", "INT64"))[0] == {}
+
+
+def test_one_number_that_two_types_could_take_stays_open() -> None:
+    assert _find("about 5", _parameter("rows", "INT64"), _parameter("score", "FLOAT64"))[0] == {}
+
+
+@pytest.mark.parametrize(("question", "found"), [("top 5", {}), ("top 50", {"count": 50}), ("top 500", {})])
+def test_a_number_outside_the_bounds_is_not_confirmed(question: str, found: dict[str, int]) -> None:
+    assert _find(question, _parameter("count", "INT64", minimum=10, maximum=100))[0] == found
+
+
+METRIC = _parameter(
+    "metric", "STRING", values=["yield", "capture_yield"], synonyms={"capture_yield": ["protein a yield"]}
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("yield", "yield"),
+        ("capture yield", "capture_yield"),
+        ("Protein A yields", "capture_yield"),
+        ("yielding", "yield"),
+    ],
+)
+def test_a_longer_phrase_hides_the_value_inside_it(question: str, value: str) -> None:
+    assert _find(question, METRIC) == ({"metric": value}, set())
+
+
+def test_a_word_that_two_parameters_claim_stays_open() -> None:
+    other = _parameter("other", "STRING", values=["yield", "mass"])
+    assert _find("yield", METRIC, other) == ({}, {"metric", "other"})
+
+
+def test_a_repeated_parameter_takes_all_values_once() -> None:
+    lots = _parameter("lots", "STRING", pattern="L[0-9]+", case="upper", repeated=True)
+    assert _find("lots L2, l1 and L2", lots) == ({"lots": ["L2", "L1"]}, set())
+
+
+def test_more_values_than_a_list_may_hold_stay_open() -> None:
+    lots = _parameter("lots", "STRING", pattern="L[0-9]+", repeated=True, max_items=2)
+    assert _find("L1 L2 L3", lots) == ({}, {"lots"})
+
+
+def test_case_is_kept_where_it_has_meaning() -> None:
+    strict = _parameter("lot", "STRING", pattern="L[0-9]+")
+    assert _find("lot l1", strict)[0] == {}
+
+
+def test_a_hyphenated_identifier_is_one_piece() -> None:
+    run = _parameter("run", "STRING", pattern="RUN-[0-9]{4}", case="upper")
+    assert _find("show run-0001.", run)[0] == {"run": "RUN-0001"}
+
+
+def test_an_optional_parameter_that_is_not_clear_is_told_as_open() -> None:
+    lot = _parameter("lot", "STRING", pattern="L[0-9]+", default="L1")
+    assert _find("L2 or L3", lot) == ({}, {"lot"})
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a+)+", "(a|a)*b", "(a*)*", "([a-z]+)*", "a*a*a*b", "(?=a)a", r"(a)\1", "(?P<x>a)+", "(a{1,9}){1,9}", "a" * 201],
+)
+def test_a_pattern_that_could_run_away_is_not_run(pattern: str) -> None:
+    assert not is_safe_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["B[0-9]{3}", "[A-Z]+-[0-9]+", "(?:AB|CD)[0-9]{1,6}", r"\d{4}\.\d{2}", "[*+]x", "L-?[0-9]+"]
+)
+def test_a_plain_pattern_is_run(pattern: str) -> None:
+    assert is_safe_pattern(pattern)
+
+
+def test_a_hostile_pattern_costs_no_time() -> None:
+    hostile = _parameter("lot", "STRING", pattern="([a-z]+)*X")
+    started = time.perf_counter()
+    assert _find("a" * 3_000 + " " + "ab " * 300, hostile)[0] == {}
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "confirmed"),
+    [
+        ("INT64", 5, 5),
+        ("INT64", True, None),
+        ("INT64", "5", 5),
+        ("INT64", 2**63, None),
+        ("INT64", "1e400", None),
+        ("FLOAT64", float("nan"), None),
+        ("FLOAT64", float("inf"), None),
+        ("NUMERIC", "12.50", "12.50"),
+        ("NUMERIC", "9" * 100, None),
+        ("BOOL", True, True),
+        ("BOOL", "true", None),
+        ("STRING", "a", "a"),
+        ("STRING", "e\u0301", None),
+        ("STRING", "a\x00", None),
+        ("STRING", "", None),
+        ("STRING", "a" * 300, None),
+        ("DATE", "2024-02-29", "2024-02-29"),
+        ("DATE", "2023-02-29", None),
+        ("TIMESTAMP", "2024-01-01T00:00:00Z", "2024-01-01T00:00:00+00:00"),
+        ("TIMESTAMP", "2024-01-01T00:00:00", None),
+        ("BYTES", "YQ==", None),
+    ],
+)
+def test_a_value_is_confirmed_by_its_type(kind: str, value: Any, confirmed: Any) -> None:
+    assert confirm(_parameter("p", kind), value) == confirmed
