@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from contract.verdict import NotGranted as NotGranted
     from contract.verdict import Reason as Reason
     from contract.verdict import Verdict as Verdict
+    from evidence.dsse import InvalidProvenance as InvalidProvenance
+    from evidence.provenance import verify_provenance as verify_provenance
+    from evidence.verify import verify_ledger as verify_ledger
+    from grants.trust import load_trust as load_trust
 
 __version__ = "0.1.0"
 
@@ -44,20 +48,28 @@ PACKAGES: Final = (
 _PUBLIC: Final = {
     "DatasetAgentError": "contract.errors",
     "Decision": "contract.verdict",
+    "InvalidProvenance": "evidence.dsse",
     "NotGranted": "contract.verdict",
     "Reason": "contract.verdict",
     "Settings": "contract.settings",
     "Verdict": "contract.verdict",
+    "load_trust": "grants.trust",
+    "verify_ledger": "evidence.verify",
+    "verify_provenance": "evidence.provenance",
 }
 
 __all__ = [
     "AGENTS_DIR",
     "DatasetAgentError",
     "Decision",
+    "InvalidProvenance",
     "NotGranted",
     "Reason",
     "Settings",
     "Verdict",
+    "load_trust",
+    "verify_ledger",
+    "verify_provenance",
 ]
 
 
@@ -95,8 +107,10 @@ def _open_agents_dir() -> None:
 _open_agents_dir()
 
 
-def __getattr__(name: str) -> object:
-    home = _PUBLIC.get(name)
-    if home is None:
-        raise AttributeError(f"module 'dataset_agent' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+if not TYPE_CHECKING:  # a type checker sees the names above, and only those
+
+    def __getattr__(name: str) -> object:
+        home = _PUBLIC.get(name)
+        if home is None:
+            raise AttributeError(f"module 'dataset_agent' has no attribute {name!r}")
+        return getattr(importlib.import_module(home), name)
