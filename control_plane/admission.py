@@ -28,10 +28,20 @@ of the principal is INDETERMINATE. An INDETERMINATE decision names no policy.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from contract.verdict import Decision, Reason
-from control_plane.admission_rules import AdmissionRequest, Answer, Case, EvaluatorFailure, Stop, case_of, walk
+from control_plane.admission_rules import (
+    AdmissionRequest,
+    Case,
+    EvaluatorFailure,
+    Rule,
+    Stop,
+    before_policies,
+    case_of,
+    with_policies,
+)
 from control_plane.evaluator import Evaluator, EvaluatorTimeout, EvaluatorUnavailable
 from control_plane.policy import PolicyAnswer, PolicyRequest
 
@@ -50,20 +60,7 @@ class RuleOutcome:
 
 def admit(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) -> Decision:
     """The decision on a request, given what the policies answered."""
-    for _, stop in walk(request, answer):
-        if stop is not None:
-            return _stopped(request, stop, answer)
-    case = case_of(request)
-    if not isinstance(answer, PolicyAnswer):
-        raise TypeError("a request past every rule has an answer")
-    return Decision(
-        reason=Reason.PRINCIPAL_AUTHORIZED,
-        policy_id=answer.policy_id,
-        policy_version=answer.policy_version,
-        rationale=f"policy {answer.policy_id} permits {case.capability.name} on {case.descriptor.dataset}",
-        decision_id=request.decision_id,
-        obligations=answer.obligations,
-    )
+    return _early(request) or _judged(case_of(request), answer)
 
 
 async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
@@ -71,16 +68,17 @@ async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
 
     Never raises for what an evaluator does: whatever it throws is unknown authority.
     """
-    for _, stop in walk(request, None):
-        if stop is not None:
-            return _stopped(request, stop, None)
-    return admit(request, await _ask(evaluator, question_of(case_of(request))))
+    early = _early(request)
+    if early is not None:
+        return early
+    case = case_of(request)
+    return _judged(case, await _ask(evaluator, question_of(case)))
 
 
 def explain(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) -> tuple[RuleOutcome, ...]:
     """Every rule in order, up to and with the one that decided."""
     outcomes: list[RuleOutcome] = []
-    for rule, stop in walk(request, answer):
+    for rule, stop in _all_rules(request, answer):
         if stop is not None:
             outcomes.append(RuleOutcome(rule.name, stop.policy_id, False, stop.rationale))
             break
@@ -114,12 +112,43 @@ async def _ask(evaluator: Evaluator, question: PolicyRequest) -> PolicyAnswer | 
         return EvaluatorFailure(Reason.EVALUATOR_UNAVAILABLE)
 
 
-def _stopped(request: AdmissionRequest, stop: Stop, answer: Answer) -> Decision:
-    version = answer.policy_version if isinstance(answer, PolicyAnswer) else request.policy_version
+def _all_rules(
+    request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure
+) -> Iterator[tuple[Rule, Stop | None]]:
+    yield from before_policies(request)
+    yield from with_policies(case_of(request), answer)
+
+
+def _early(request: AdmissionRequest) -> Decision | None:
+    for _, stop in before_policies(request):
+        if stop is not None:
+            return _stopped(request, stop, request.policy_version)
+    return None
+
+
+def _judged(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Decision:
+    request = case.request
+    for _, stop in with_policies(case, answer):
+        if stop is not None:
+            version = answer.policy_version if isinstance(answer, PolicyAnswer) else request.policy_version
+            return _stopped(request, stop, version)
+    if not isinstance(answer, PolicyAnswer):
+        raise TypeError("a request past every rule has an answer")
+    return Decision(
+        reason=Reason.PRINCIPAL_AUTHORIZED,
+        policy_id=answer.policy_id,
+        policy_version=answer.policy_version,
+        rationale=f"policy {answer.policy_id} permits {case.capability.name} on {case.descriptor.dataset}",
+        decision_id=request.decision_id,
+        obligations=answer.obligations,
+    )
+
+
+def _stopped(request: AdmissionRequest, stop: Stop, policy_version: str) -> Decision:
     return Decision(
         reason=stop.reason,
         policy_id=stop.policy_id,
-        policy_version=version,
+        policy_version=policy_version,
         rationale=stop.rationale,
         decision_id=request.decision_id,
     )

@@ -28,9 +28,6 @@ class EvaluatorFailure:
             raise ValueError("an evaluator fails by being unavailable or late")
 
 
-Answer = PolicyAnswer | EvaluatorFailure | None
-
-
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
     """Everything a decision depends on but the policies.
@@ -124,21 +121,20 @@ RULES: Final = (
 )
 
 
-def walk(request: AdmissionRequest, answer: Answer) -> Iterator[tuple[Rule, Stop | None]]:
-    """Each rule with its stop, in order; the reader leaves at the first stop.
-
-    With no answer the walk ends before the policies are asked.
-    """
+def before_policies(request: AdmissionRequest) -> Iterator[tuple[Rule, Stop | None]]:
+    """Each rule that needs no policy's answer, with its stop; the reader leaves at the first stop."""
     for rule, judge in _OF_REQUEST:
         yield rule, _stop(rule, judge(request))
     case = case_of(request)
     for rule, judge_case in _OF_WORLD:
         yield rule, _stop(rule, judge_case(case))
-    if answer is None:
-        return
+
+
+def with_policies(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Iterator[tuple[Rule, Stop | None]]:
+    """The remaining rules, for a request that got past the first ones."""
     yield ENTITLEMENT, _entitlement(case, answer)
-    for rule, judge_case in _OF_CASE:
-        yield rule, _stop(rule, judge_case(case))
+    for rule, judge in _OF_CASE:
+        yield rule, _stop(rule, judge(case))
 
 
 def case_of(request: AdmissionRequest) -> Case:
