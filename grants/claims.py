@@ -217,6 +217,14 @@ class ChildClaims(GrantClaims):
     par_hash: Digest
 
 
+class PrincipalClaim(Strict):
+    """The person on whose behalf a client looks at tasks it already sent; it authorizes nothing."""
+
+    iss: Identifier
+    tenant: Identifier
+    sub: Identifier
+
+
 class ClientClaims(Strict):
     """A client's assertion of who it is (RFC 7523, section 3)."""
 
@@ -226,6 +234,7 @@ class ClientClaims(Strict):
     iat: Instant
     exp: Instant
     jti: Note
+    principal: PrincipalClaim | None = None
 
 
 Model = TypeVar("Model", bound=Strict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import Signer
@@ -27,8 +27,27 @@ class _Signed:
 _assertions: Final = jose.Remembered[_Signed](1_024)
 
 
-def client_assertion(signer: Signer, *, agent_id: str, audience: str, now: float, ttl: int = MAX_CLIENT_LIFE) -> str:
-    """An assertion that ``agent_id`` calls ``audience``; reusable for ``ttl`` seconds, 60 at most."""
+@dataclass(frozen=True, slots=True)
+class Client:
+    """An authenticated agent, and the person it names as (issuer, tenant, subject), if any."""
+
+    agent: str
+    person: tuple[str, str, str] | None
+
+
+def client_assertion(
+    signer: Signer,
+    *,
+    agent_id: str,
+    audience: str,
+    now: float,
+    ttl: int = MAX_CLIENT_LIFE,
+    person: tuple[str, str, str] | None = None,
+) -> str:
+    """An assertion that ``agent_id`` calls ``audience``; reusable for ``ttl`` seconds, 60 at most.
+
+    ``person`` (issuer, tenant, subject) is whose tasks the agent wants to look at.
+    """
     if not 0 < ttl <= MAX_CLIENT_LIFE:
         raise DatasetAgentError(
             Component.GRANTS,
@@ -37,7 +56,7 @@ def client_assertion(signer: Signer, *, agent_id: str, audience: str, now: float
             f"a client assertion lives 1 to {MAX_CLIENT_LIFE} seconds",
         )
     issued = int(now)
-    claims = {
+    claims: dict[str, Any] = {
         "iss": agent_id,
         "sub": agent_id,
         "aud": audience,
@@ -45,11 +64,13 @@ def client_assertion(signer: Signer, *, agent_id: str, audience: str, now: float
         "exp": issued + ttl,
         "jti": secrets.token_hex(16),
     }
+    if person is not None:
+        claims["principal"] = dict(zip(("iss", "tenant", "sub"), person, strict=True))
     return jose.sign(write(claims), signer, typ=CLIENT_TYP, kid=signer.public_key.thumbprint)
 
 
-def authenticate_client(token: str | None, *, trust: Trust, audience: str, now: float) -> str:
-    """The id of the agent that signed ``token`` for this ``audience``.
+def authenticate_client(token: str | None, *, trust: Trust, audience: str, now: float) -> Client:
+    """The agent that signed ``token`` for this ``audience``.
 
     Raises an UNAUTHENTICATED fault. An assertion may be used again while it lives: it says
     who calls, and authorizes nothing.
@@ -62,7 +83,8 @@ def authenticate_client(token: str | None, *, trust: Trust, audience: str, now: 
         _assertions.keep(token, signed, until=signed.claims.exp + SKEW)
     agent = _owner(signed.kid, trust)
     _check(signed.claims, agent.id, audience, now)
-    return agent.id
+    named = signed.claims.principal
+    return Client(agent.id, None if named is None else (named.iss, named.tenant, named.sub))
 
 
 def _read(token: str, trust: Trust) -> _Signed:

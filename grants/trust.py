@@ -30,6 +30,8 @@ class TrustedIssuer:
     """Who may admit: its grant keys, the keys of its identity tokens, and whom it may speak for.
 
     ``subject_prefix`` is the namespace of the subjects it may name; empty means any.
+    ``jwks_url`` is where it publishes more grant keys (``grants.jwks``), ``None`` where the
+    pinned ones are all.
     """
 
     url: str
@@ -37,6 +39,7 @@ class TrustedIssuer:
     identity_keys: tuple[PublicKey, ...]
     tenants: frozenset[str]
     subject_prefix: str = ""
+    jwks_url: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,16 @@ class TrustedAgent:
 
 @dataclass(frozen=True)
 class Trust:
-    """What ``trust.toml`` says. ``policy_versions`` is ``None`` where it accepts every version."""
+    """What ``trust.toml`` says, and the keys that its issuers publish.
+
+    ``policy_versions`` is ``None`` where it accepts every version. ``unreachable`` are
+    issuers whose published keys could not be read: an unknown key may be theirs.
+    """
 
     issuers: Mapping[str, TrustedIssuer]
     agents: Mapping[str, TrustedAgent]
     policy_versions: frozenset[str] | None = None
+    unreachable: frozenset[str] = frozenset()
 
     def issuer(self, url: str) -> TrustedIssuer | None:
         return self.issuers.get(url)
@@ -124,7 +132,8 @@ _Keys = Annotated[tuple[_Key, ...], Field(max_length=MAX_KEYS, strict=False)]
 
 class _IssuerEntry(Strict):
     url: _Url
-    keys: _Keys
+    keys: _Keys = ()
+    jwks_url: _Url | None = None
     identity_keys: _Keys = ()
     tenants: Annotated[tuple[Identifier, ...], Field(min_length=1, strict=False)]
     subject_prefix: Identifier | Literal[""] = ""
@@ -152,7 +161,9 @@ def _trust_of(file: _TrustFile) -> Trust:
     return Trust(
         issuers=MappingProxyType(
             {
-                url: TrustedIssuer(url, entry.keys, entry.identity_keys, frozenset(entry.tenants), entry.subject_prefix)
+                url: TrustedIssuer(
+                    url, entry.keys, entry.identity_keys, frozenset(entry.tenants), entry.subject_prefix, entry.jwks_url
+                )
                 for url, entry in issuers.items()
             }
         ),

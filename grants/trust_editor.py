@@ -118,6 +118,8 @@ def _toml(trust: Trust) -> str:
             f"tenants = {_texts(sorted(issuer.tenants))}",
             f"subject_prefix = {_text(issuer.subject_prefix)}",
         ]
+        if issuer.jwks_url is not None:
+            lines.append(f"jwks_url = {_text(issuer.jwks_url)}")
     for agent in trust.agents.values():
         key = b64url(agent.key.raw)
         lines += ["", "[[agent]]", f"id = {_text(agent.id)}", f"url = {_text(agent.url)}", f"key = {_text(key)}"]

@@ -138,6 +138,8 @@ def _read_root(token: str, trust: Trust) -> Root:
 
 def _owner(kid: str, trust: Trust) -> tuple[TrustedIssuer, PublicKey]:
     owned = trust.grant_key(kid)
+    if owned is None and trust.unreachable:
+        raise NotGranted(Reason.KEYS_UNAVAILABLE, "the keys that an issuer publishes cannot be read")
     if owned is None:
         raise NotGranted(Reason.GRANT_KEY_UNTRUSTED, "the root token is signed with a key that is not trusted")
     return owned

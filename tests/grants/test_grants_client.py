@@ -51,7 +51,7 @@ def body(**changes: Any) -> dict[str, Any]:
 def test_an_agent_is_known_by_its_key_as_often_as_its_assertion_lives() -> None:
     token = assertion()
     for later in (-5, 0, 30, 64):
-        assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW + later) == ROOT
+        assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW + later).agent == ROOT
 
 
 @pytest.mark.parametrize("token", [None, ""])
@@ -103,7 +103,7 @@ def test_an_agent_speaks_for_itself(changes: dict[str, str]) -> None:
 
 def test_an_assertion_for_another_agent_is_refused_though_it_is_remembered() -> None:
     token = assertion()
-    assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW) == ROOT
+    assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW).agent == ROOT
     assert refused(token, audience=SECOND) == "audience"
 
 
@@ -129,7 +129,7 @@ def test_an_assertion_lives_a_minute(changes: dict[str, Any], now: float, code: 
 
 def test_an_agent_that_left_the_trust_file_is_nobody_though_it_is_remembered() -> None:
     token = assertion()
-    assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW) == ROOT
+    assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW).agent == ROOT
     assert refused(token, trust=make_trust(agents={REMOTE: agent(REMOTE)})) == "key"
 
 
@@ -141,3 +141,10 @@ def test_no_assertion_lives_longer_than_a_minute() -> None:
 def test_an_assertion_says_who_and_to_whom() -> None:
     claims = claims_of(assertion())
     assert (claims["iss"], claims["sub"], claims["aud"], claims["exp"] - claims["iat"]) == (ROOT, ROOT, REMOTE, 60)
+
+
+def test_an_assertion_may_name_the_person_whose_tasks_the_agent_looks_at() -> None:
+    person = ("https://issuer.dataset-agent.example", "acme", "u-eng-01")
+    token = client_assertion(ROOT_KEY, agent_id=ROOT, audience=REMOTE, now=NOW, person=person)
+    client = authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW)
+    assert (client.agent, client.person) == (ROOT, person)

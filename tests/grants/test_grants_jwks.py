@@ -1,0 +1,254 @@
+"""Keys that an issuer publishes: learned when needed, remembered when it is silent, never hammered for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contract.signing import PublicKey
+from contract.verdict import NotGranted, Reason
+from grants.derive import header_value
+from grants.jwks import FLOOR, LIFE, STALE, JwksUnreadable, PublishedKeys, fetch_jwks, read_jwks
+from grants.trust import Trust
+from tests.grants.grants_world import (
+    ISSUER,
+    NOW,
+    OTHER_ISSUER,
+    ROOT,
+    SIGNERS,
+    TRUST,
+    Forge,
+    accept,
+    make_chain,
+    make_trust,
+    public,
+    root_header,
+    signer,
+)
+
+URL = "https://issuer.example/jwks.json"
+
+
+def publishing(**changes: Any) -> Trust:
+    issuer = replace(TRUST.issuers[ISSUER], keys=(), jwks_url=URL)
+    return make_trust(issuers={ISSUER: replace(issuer, **changes), OTHER_ISSUER: TRUST.issuers[OTHER_ISSUER]})
+
+
+class Publisher:
+    """An issuer's door: what it publishes, whether it answers, and how often it was asked."""
+
+    def __init__(self, *keys: PublicKey) -> None:
+        self.keys = keys
+        self.asked = 0
+        self.answers = True
+        self.gate: asyncio.Event | None = None
+
+    async def fetch(self, url: str) -> bytes:
+        assert url == URL
+        self.asked += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if not self.answers:
+            raise JwksUnreadable("down")
+        return json.dumps({"keys": [key.jwk() for key in self.keys]}).encode()
+
+
+CHAIN = header_value(make_chain())
+
+
+def invented(seed: int) -> str:
+    return header_value(Forge(root_signer=signer(seed), root_head=root_header(signer(seed))).chain())
+
+
+async def reason_of(keys: PublishedKeys, header: str, *, now: float, trust: Trust) -> Reason | None:
+    completed = await keys.complete(trust, header, now=now)
+    try:
+        accept(header, trust=completed)
+    except NotGranted as stop:
+        return stop.reason
+    return None
+
+
+async def test_a_published_key_is_learned_when_a_grant_names_it_and_read_once() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    for later in range(5):
+        assert await reason_of(keys, CHAIN, now=NOW + later, trust=trust) is None
+    assert door.asked == 1
+
+
+async def test_trust_without_publishers_is_left_alone() -> None:
+    assert await PublishedKeys().complete(TRUST, CHAIN, now=NOW) is TRUST
+
+
+async def test_many_who_need_a_key_at_once_read_it_once() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    door.gate = asyncio.Event()
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    waiting = [asyncio.create_task(reason_of(keys, CHAIN, now=NOW, trust=trust)) for _ in range(20)]
+    await asyncio.sleep(0)
+    door.gate.set()
+    assert await asyncio.gather(*waiting) == [None] * 20
+    assert door.asked == 1
+
+
+async def test_an_issuer_that_does_not_answer_is_indeterminate() -> None:
+    door = Publisher()
+    door.answers = False
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is Reason.KEYS_UNAVAILABLE
+
+
+async def test_failed_attempts_count_against_the_floor() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    door.answers = False
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    for later in (0, 1, FLOOR - 1):
+        assert await reason_of(keys, CHAIN, now=NOW + later, trust=trust) is Reason.KEYS_UNAVAILABLE
+    assert door.asked == 1
+    door.answers = True
+    assert await reason_of(keys, CHAIN, now=NOW + FLOOR, trust=trust) is None
+    assert door.asked == 2
+
+
+async def test_invented_keys_do_not_make_this_service_knock() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    for seed in range(100, 130):
+        assert await reason_of(keys, invented(seed), now=NOW, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
+    assert door.asked == 1
+
+
+async def test_a_new_key_is_learned_once_the_floor_has_passed() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    door.keys = (*door.keys, public(100))
+    assert await reason_of(keys, invented(100), now=NOW + 1, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
+    assert await reason_of(keys, invented(100), now=NOW + FLOOR, trust=trust) is None
+    assert door.asked == 2
+
+
+async def test_a_known_key_never_waits_for_another() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    door.gate = asyncio.Event()
+    slow = asyncio.create_task(reason_of(keys, invented(100), now=NOW + FLOOR, trust=trust))
+    await asyncio.sleep(0)
+    assert await reason_of(keys, CHAIN, now=NOW + FLOOR, trust=trust) is None
+    assert not slow.done()
+    door.gate.set()
+    assert await slow is Reason.GRANT_KEY_UNTRUSTED
+
+
+async def test_a_silent_issuers_keys_are_used_for_an_hour() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    door.answers = False
+    assert await reason_of(keys, CHAIN, now=NOW + STALE - 1, trust=trust) is None
+    await asyncio.sleep(0)
+    assert await reason_of(keys, invented(100), now=NOW + STALE - 1, trust=trust) is Reason.KEYS_UNAVAILABLE
+    assert await reason_of(keys, CHAIN, now=NOW + STALE + FLOOR, trust=trust) is Reason.KEYS_UNAVAILABLE
+
+
+async def test_a_withdrawn_key_is_untrusted_once_the_set_is_read_again() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    door.keys = (public(100),)
+    await keys.complete(trust, None, now=NOW + LIFE)
+    assert await reason_of(keys, CHAIN, now=NOW + LIFE, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
+
+
+async def test_a_publisher_does_not_take_a_key_from_its_owner() -> None:
+    door = Publisher(SIGNERS[OTHER_ISSUER].public_key, SIGNERS[ROOT].public_key, SIGNERS[ISSUER].public_key)
+    completed = await PublishedKeys(door.fetch).complete(publishing(), CHAIN, now=NOW)
+    assert completed.issuers[ISSUER].keys == (SIGNERS[ISSUER].public_key,)
+    owned = completed.grant_key(SIGNERS[OTHER_ISSUER].public_key.thumbprint)
+    assert owned is not None
+    assert owned[0].url == OTHER_ISSUER
+
+
+async def test_pinned_keys_need_no_publisher() -> None:
+    door = Publisher()
+    door.answers = False
+    trust = publishing(keys=(SIGNERS[ISSUER].public_key,))
+    assert await reason_of(PublishedKeys(door.fetch), CHAIN, now=NOW, trust=trust) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"keys": {}}',
+        b'{"keys": [], "keys": []}',
+        b'{"keys": [' + b"{}," * 16 + b"{}]}",
+        b" " * 65_537,
+    ],
+)
+def test_a_key_set_is_read_strictly(data: bytes) -> None:
+    with pytest.raises(JwksUnreadable):
+        read_jwks(data)
+
+
+def test_keys_for_other_uses_are_passed_over() -> None:
+    good = public(1).jwk()
+    entries = [good, good, {**good, "use": "enc"}, {**good, "kid": "x"}, {**good, "d": "x"}, {"kty": "RSA"}, 7]
+    assert read_jwks(json.dumps({"keys": entries}).encode()) == (public(1),)
+
+
+# over HTTP
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[dict[str, Any]]:
+    """A server on loopback that answers what the test says."""
+    says: dict[str, Any] = {"status": "200 OK", "body": b"{}", "head": ""}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {says['status']}\r\nContent-Length: {len(says['body'])}\r\nConnection: close\r\n{says['head']}\r\n"
+        writer.write(head.encode() + says["body"])
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    says["url"] = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/jwks.json"
+    yield says
+    listening.close()
+    await listening.wait_closed()
+
+
+async def test_a_key_set_is_fetched(server: dict[str, Any]) -> None:
+    server["body"] = b'{"keys": []}'
+    assert await fetch_jwks(server["url"]) == b'{"keys": []}'
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"status": "302 Found", "head": "Location: http://127.0.0.1:1/\r\n"},
+        {"status": "500 No"},
+        {"status": "404 Not Found"},
+        {"body": b"x" * 65_537},
+    ],
+)
+async def test_what_is_no_plain_answer_is_unreadable(server: dict[str, Any], says: dict[str, Any]) -> None:
+    server.update(says)
+    with pytest.raises(JwksUnreadable):
+        await fetch_jwks(server["url"])
+
+
+@pytest.mark.parametrize("url", ["http://issuer.example/jwks.json", "http://127.0.0.1:1/jwks.json"])
+async def test_a_set_is_not_read_in_the_clear_nor_from_nobody(url: str) -> None:
+    with pytest.raises(JwksUnreadable):
+        await fetch_jwks(url)
