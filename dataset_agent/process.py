@@ -34,7 +34,8 @@ def server_settings() -> dict[str, Any]:
 def bind_port(host: str, port: int) -> socket.socket:
     """A listening socket, or one line that says the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's delay off only on sockets that say they are TCP
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -51,7 +51,7 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
         trail.call = call = bind(request, grant, world)
         trail.decision, authority = await admit(grant, call, world, now)
         await spend(authority, service, now)
-        found = await find(authority, call, service, now) or await run(authority, call, service, execute)
+        found = await find_or_run(authority, call, service, execute)
         trail.found = found
         await recheck(authority, service)
         statement = describe(authority, call, found, request, service)
@@ -117,12 +117,29 @@ async def spend(authority: Authority, service: Service, now: float) -> None:
     await service.state.spend(authority.grant, policy=policy_of(authority), now=now)
 
 
-async def find(authority: Authority, call: BoundCall, service: Service, now: float) -> Found | None:
-    """A stored result of the same meaning inside the same authorization partition, or ``None``."""
+async def find_or_run(authority: Authority, call: BoundCall, service: Service, execute: Execute) -> Found:
+    """What the cache has, else one execution for all equal calls at once; each under its own authority."""
+
+    async def look() -> Found | None:
+        return await find(authority, call, service)
+
+    async def go() -> Found:
+        return await run(authority, call, service, execute)
+
     if not reusable(call, service):
-        return None
+        return await go()
+    return await service.cache.once(authority, intent_of(call), freshness_class=call.freshness_class, look=look, run=go)
+
+
+async def find(authority: Authority, call: BoundCall, service: Service) -> Found | None:
+    """A stored result of the same meaning inside the same authorization partition, or ``None``."""
+    _, capability, _ = call.parts()
     found = await service.cache.find(
-        authority, intent_of(call), freshness_class=call.freshness_class, max_age_s=None, now=now
+        authority,
+        intent_of(call),
+        freshness_class=call.freshness_class,
+        max_age_s=capability.descriptor.freshness_requirement_s,
+        now=service.clock(),
     )
     if not isinstance(found, Hit):
         return None

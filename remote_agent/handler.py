@@ -115,9 +115,7 @@ class GovernedRequestHandler(RequestHandler):
         self._tasks.remember(owner, task)
         return task
 
-    def on_subscribe_to_task(
-        self, params: SubscribeToTaskRequest, context: ServerCallContext
-    ) -> AsyncGenerator[Event]:
+    def on_subscribe_to_task(self, params: SubscribeToTaskRequest, context: ServerCallContext) -> AsyncGenerator[Event]:
         """Not offered: rows are released only to the request that asked for them, and a repeat is a cache hit."""
         caller = _caller(context)
         _require_extension(context)

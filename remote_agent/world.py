@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from types import MappingProxyType
 
-from contract.errors import DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError
 from contract.scope import Sensitivity
 from contract.settings import Settings
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
@@ -15,7 +15,6 @@ from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from queries.duckdb_engine import DuckDbEngine
-from queries.engine import Engine
 from queries.template import Template, TemplateError, load_template
 from remote_agent.service import ServedCapability, ServedDataset, World
 
@@ -31,6 +30,8 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
     policies = load_policies(settings.datasets / "policies")
     directory = load_directory(settings.datasets / "principals.yaml")
     registry = load_registry(settings.datasets)
+    if problems := policies.problems(registry.datasets):
+        raise DatasetAgentError(Component.REMOTE_AGENT, Category.CONFIGURATION, "remote_agent.policies", problems[0])
     datasets: dict[str, ServedDataset] = {}
     invalid = dict(registry.invalid)
     for name, manifest in registry.datasets.items():
@@ -53,27 +54,28 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
 def evaluator_for(settings: Settings, policies: PolicySet) -> Evaluator:
     """The policy server where one is configured, else the same policies in process."""
     if settings.policy_url:
-        return HttpEvaluator(settings.policy_url, settings.policy_budget)
+        return HttpEvaluator(settings.policy_url, settings.policy_budget, private_network=settings.private_network)
     return InProcessEvaluator(policies, settings.policy_budget)
 
 
 async def _open(manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes) -> ServedDataset:
     engine = DuckDbEngine.open(
         manifest.dataset,
-        f"{manifest.version}-{manifest.revision}",
+        manifest.version,
         folder,
         manifest.tables,
         scratch=settings.home / "remote" / "engines",
         memory_limit=settings.query_memory,
         timeout=settings.query_timeout,
         mask_key=mask_key,
+        revision=manifest.revision,
     )
     try:
         served = {c.name: _capability(c, manifest, folder) for c in manifest.capabilities if c.template}
         for capability in served.values():
             await engine.check(capability.template)
     except BaseException:
-        await close_engine(engine)
+        await engine.close()
         raise
     return ServedDataset(descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine)
 
@@ -104,11 +106,4 @@ def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder:
 async def close_world(world: World) -> None:
     """Close every engine; queries still running are interrupted."""
     for served in world.datasets.values():
-        await close_engine(served.engine)
-
-
-async def close_engine(engine: Engine) -> None:
-    """Close an engine whether its ``close`` is asynchronous or not."""
-    closing = engine.close()
-    if closing is not None:
-        await closing
+        await served.engine.close()

@@ -20,7 +20,8 @@ from contract.call import Operation
 from contract.canonical import sha256_hex
 from contract.extension import DECISION_KEY, EXTENSION_URI, GRANT_HEADER
 from contract.ids import new_id
-from contract.scope import Scope, Sensitivity
+from contract.principal import Principal
+from contract.scope import Scope
 from contract.settings import Settings
 from contract.signing import Signer
 from contract.verdict import Decision, Reason
@@ -112,6 +113,12 @@ class Asker:
         self.holder = FileSigner.load(self.settings.root_dir / "holder.jwk")
         self.trust = load_trust(self.settings.trust_path)
 
+    def _principal(self) -> Principal:
+        found = load_directory(self.settings.datasets / "principals.yaml").named(self.principal)
+        if found is None:
+            raise LookupError(f"the test world lacks {self.principal}")
+        return found
+
     def call(self, dataset: str, capability: str, arguments: dict[str, Any]) -> bytes:
         return json.dumps({"dataset": dataset, "capability": capability, "arguments": arguments}).encode()
 
@@ -123,15 +130,15 @@ class Asker:
             "revision": descriptor.revision,
             "actions": frozenset(capabilities),
             "locations": frozenset({self.settings.agent_id}),
-            "max_sensitivity": Sensitivity.RESTRICTED,
+            "max_sensitivity": self._principal().clearance,
         }
         return Scope(**(members | changes))
 
     def root_token(self, scope: Scope, *, now: float | None = None, signer: Signer | None = None) -> str:
-        principal = load_directory(self.settings.datasets / "principals.yaml").named(self.principal)
+        principal = self._principal()
         holder = self.trust.agent(self.settings.root_id)
-        if principal is None or holder is None:
-            raise LookupError("the test world lacks the principal or the root agent")
+        if holder is None:
+            raise LookupError("the test world lacks the root agent")
         return mint_root(
             signer or self.issuer,
             issuer_url=self.settings.issuer_url,

@@ -145,6 +145,6 @@ def test_an_assertion_says_who_and_to_whom() -> None:
 
 def test_an_assertion_may_name_the_person_whose_tasks_the_agent_looks_at() -> None:
     person = ("https://issuer.dataset-agent.example", "acme", "u-eng-01")
-    token = client_assertion(ROOT_KEY, agent_id=ROOT, audience=REMOTE, now=NOW, person=person)
+    token = assertion(person=person)
     client = authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW)
     assert (client.agent, client.person) == (ROOT, person)
