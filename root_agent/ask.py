@@ -252,6 +252,22 @@ def shown_to_model(asking: Asking) -> list[DatasetDescriptor]:
     return _descriptors(offer.public for offer in asking.candidates)
 
 
+def may_ask_model(asking: Asking, service: Service) -> bool:
+    """Whether a model is configured and may read this question.
+
+    Not where nothing public can be shown to it, and not where the question itself reads as one
+    about something that no public card shows.
+    """
+    shown = {item.dataset: item for item in shown_to_model(asking)}
+    if service.model is None or asking.wanted.question is None or not shown:
+        return False
+    usable = _descriptors(offer.descriptor for offer in asking.candidates)
+    reading = interpret(asking.wanted.question, usable, now=service.clock())
+    if reading is None:
+        return True
+    return reading.dataset in shown and shown[reading.dataset].capability(reading.capability) is not None
+
+
 def _relay(asking: Asking, decision: Decision, service: Service) -> Draft:
     verified, reply = asking.verified, asking.reply
     if verified is None or reply is None:

@@ -12,7 +12,7 @@ from google.adk.apps.app import App
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import DatasetAgentError
 from contract.ids import SessionId
 from contract.verdict import NotGranted, Reason
 from root_agent import ask as path
@@ -79,16 +79,11 @@ class RootAgent:
         try:
             await self._run(asking)
         except asyncio.CancelledError:
-            await self._record_cancelled(self._desk.close(asking.session_id))
+            await asyncio.shield(self._end(asking, Reason.CANCELLED, "the caller went away"))
             raise
-        finally:
-            ended = self._desk.close(asking.session_id)
-            await self._forget(asking)
-        if ended is None or ended.answer is None:
-            raise DatasetAgentError(
-                Component.ROOT_AGENT, Category.INTERNAL, "root_agent.run.broken", "the question could not be processed"
-            )
-        return ended.answer
+        except Exception as fault:  # a run that broke outside every step still ends recorded
+            log.error("a run failed with %s", type(fault).__name__)
+        return await self._end(asking, Reason.EXECUTION_FAILED, "the root agent failed")
 
     async def _run(self, asking: Asking) -> None:
         message = types.Content(role="user", parts=[types.Part(text="ask")])
@@ -108,12 +103,16 @@ class RootAgent:
             app_name=str(APP_NAME), user_id=str(asking.person.user_id), session_id=str(asking.session_id)
         )
 
-    async def _record_cancelled(self, asking: Asking | None) -> None:
-        """The row of an asking whose caller went away; what it had received is dropped."""
-        if asking is None or asking.answer is not None:
-            return
-        stop = NotGranted(Reason.CANCELLED, "the caller went away").decision(self.service.world.policy_version)
-        await asyncio.shield(path.take(path.record_evidence, asking.stopped(stop), self.service))
+    async def _end(self, asking: Asking, reason: Reason, message: str) -> Answer:
+        """The answer on the desk; where the run left none, one without rows, recorded."""
+        ended = self._desk.close(asking.session_id) or asking
+        await self._forget(asking)
+        if ended.answer is not None:
+            return ended.answer
+        stop = NotGranted(reason, message).decision(self.service.world.policy_version)
+        finish = path.record_stop if ended.evidence is None else path.explain_response
+        ended = await finish(ended.stopped(stop), self.service)
+        return ended.answer or Answer(ended, stop)
 
     async def close(self) -> None:
         await self._runner.close()

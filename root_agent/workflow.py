@@ -39,49 +39,47 @@ class Nodes:
         self._service = service
 
     async def interpret_intent(self, ctx: Context) -> Event:
-        return await self._take(ctx, ask.interpret_intent, routed=False)
+        return await self._take(ctx, "interpret_intent", ask.interpret_intent, routed=False)
 
     async def discover_datasets(self, ctx: Context) -> Event:
-        return await self._take(ctx, ask.discover_datasets, routed=False)
+        return await self._take(ctx, "discover_datasets", ask.discover_datasets, routed=False)
 
     async def resolve_capability(self, ctx: Context) -> Event:
-        """By the offline reader, or by a model's proposal where one is configured and may read something."""
-        service, asking = self._service(), self._desk.running(ctx.invocation_id)
-        readable = ask.shown_to_model(asking)
-        if service.model is None or asking.stop or asking.wanted.question is None or not readable:
-            return await self._take(ctx, ask.resolve_capability, routed=False)
-        proposed = Proposed()
-        await ctx.run_node(intent_agent(service.model, asking.wanted.question, readable, proposed))
+        """By the offline reader, or by a model's proposal where one is configured and may read the question."""
 
-        async def confirm(asking: Asking, service: Service) -> Asking:
+        async def resolve(asking: Asking, service: Service) -> Asking:
+            if not ask.may_ask_model(asking, service):
+                return await ask.resolve_capability(asking, service)
+            proposed = Proposed()
+            readable = ask.shown_to_model(asking)
+            await ctx.run_node(intent_agent(service.model, asking.wanted.question or "", readable, proposed))
             return await ask.resolve_proposed(asking, proposed.read())
 
-        return await self._take(ctx, confirm, routed=False, node="resolve_capability")
+        return await self._take(ctx, "resolve_capability", resolve, routed=False)
 
     async def evaluate_admission(self, ctx: Context) -> Event:
-        return await self._take(ctx, ask.evaluate_admission)
+        return await self._take(ctx, "evaluate_admission", ask.evaluate_admission)
 
     async def plan(self, ctx: Context) -> Event:
-        return await self._take(ctx, ask.plan)
+        return await self._take(ctx, "plan", ask.plan)
 
     async def execute(self, ctx: Context) -> Event:
         """One attempt, and a second one where the card turned out stale and admission holds again."""
-        service = self._service()
-        asking = self._desk.running(ctx.invocation_id).visiting("execute")
-        while True:
+
+        async def attempts(asking: Asking, service: Service) -> Asking:
             asking = self._desk.put(await self._attempt(ctx, asking, service))
             if not ask.is_stale(asking):
-                break
+                return asking
             asking = self._desk.put(await ask.readmit(asking, service))
-            if asking.verdict is not Verdict.GRANTED:
-                break
-        return _event("execute", asking, routed=True)
+            return await self._attempt(ctx, asking, service) if asking.verdict is Verdict.GRANTED else asking
+
+        return await self._take(ctx, "execute", attempts)
 
     async def validate(self, ctx: Context) -> Event:
-        return await self._take(ctx, ask.validate)
+        return await self._take(ctx, "validate", ask.validate)
 
     async def record_evidence(self, ctx: Context) -> Event:
-        return await self._take(ctx, ask.record_evidence, routed=False)
+        return await self._take(ctx, "record_evidence", ask.record_evidence, routed=False)
 
     async def explain_response(self, ctx: Context) -> AsyncGenerator[Event, None]:
         for event in await self._end(ctx, "explain_response", ask.explain_response):
@@ -95,12 +93,11 @@ class Nodes:
         for event in await self._end(ctx, "record_indeterminate", ask.record_stop):
             yield event
 
-    async def _take(self, ctx: Context, step: ask.Step, *, routed: bool = True, node: str = "") -> Event:
-        node = node or getattr(step, "__name__", "")
-        asking = self._desk.running(ctx.invocation_id).visiting(node)
+    async def _take(self, ctx: Context, node: str, step: ask.Step, *, routed: bool = True) -> Event:
+        asking = self._desk.put(self._desk.running(ctx.invocation_id).visiting(node))
         if asking.stop is None:  # what has stopped only passes through, to the node that records it
-            asking = await ask.take(step, asking, self._service())
-        return _event(node, self._desk.put(asking), routed=routed)
+            asking = self._desk.put(await ask.take(step, asking, self._service()))
+        return Event(output=_public(node, asking), route=asking.verdict.value if routed else None)
 
     async def _attempt(self, ctx: Context, asking: Asking, service: Service) -> Asking:
         planned, cards = asking.plan, service.cards
@@ -161,10 +158,6 @@ def build_workflow(nodes: Nodes) -> Workflow:
             (evidence, explain),
         ],
     )
-
-
-def _event(node: str, asking: Asking, *, routed: bool) -> Event:
-    return Event(output=_public(node, asking), route=asking.verdict.value if routed else None)
 
 
 def _public(node: str, asking: Asking) -> dict[str, Any]:

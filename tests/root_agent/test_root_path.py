@@ -579,3 +579,14 @@ async def test_a_token_for_another_audience_is_no_identity_here(root: RootAgent,
     with pytest.raises(DatasetAgentError) as fault:
         await root.ask(world.token("process_engineer", audience=AGENT_ID), question=QUESTION)
     assert fault.value.category is Category.UNAUTHENTICATED
+
+
+async def test_a_run_that_breaks_outside_every_step_still_ends_recorded(
+    root: RootAgent, world: RootWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(asking: Any) -> None:
+        raise RuntimeError("ADK broke")
+
+    monkeypatch.setattr(root, "_run", broken)
+    answer = await ask(root, world)
+    assert (answer.decision.reason, last_row(world)["reason"]) == (Reason.EXECUTION_FAILED, "EXECUTION_FAILED")

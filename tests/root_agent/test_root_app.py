@@ -1,0 +1,174 @@
+"""``POST /ask`` and the other ways in: the opened service, the ADK folder, the settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from google.adk.apps.app import App
+
+from contract.errors import Category, DatasetAgentError
+from contract.settings import Settings
+from grants.keys import init_keys
+from grants.trust import load_trust
+from root_agent.app import build_app
+from root_agent.entry import ask
+from root_agent.opening import close_service, dataset_agents, load_world, open_service
+from tests.root_agent.root_world import QUESTION, RootWorld, root_world
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[RootWorld]:
+    async with root_world(tmp_path) as built:
+        yield built
+
+
+@pytest.fixture
+async def client(world: RootWorld) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=build_app(world.service, max_body_bytes=10_000), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://root") as opened:
+        yield opened
+
+
+def bearer(world: RootWorld, who: str = "process_engineer") -> dict[str, str]:
+    return {"Authorization": f"Bearer {world.token(who)}"}
+
+
+async def test_a_question_is_answered_with_the_view_of_the_design(client: httpx.AsyncClient, world: RootWorld) -> None:
+    view = (await client.post("/ask", json={"question": QUESTION}, headers=bearer(world))).json()
+    members = "verdict decision remote dataset dataset_version revision capability arguments agent cache result"
+    members += " provenance visited_nodes tool_calls mcp_calls a2a_calls attempts evidence"
+    assert set(members.split()) <= set(view) and view["verdict"] == "GRANTED"
+
+
+async def test_a_typed_call_is_answered_too(client: httpx.AsyncClient, world: RootWorld) -> None:
+    call = {"dataset": "purification-batches", "capability": "search", "arguments": {"query": "B001"}}
+    response = await client.post("/ask", json=call, headers=bearer(world))
+    assert response.json()["verdict"] == "GRANTED"
+
+
+async def test_a_refusal_is_an_answer_and_no_http_error(client: httpx.AsyncClient, world: RootWorld) -> None:
+    response = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world, "external_auditor"))
+    assert (response.status_code, response.json()["verdict"]) == (200, "REFUSED")
+
+
+async def test_answers_are_not_stored_by_anybody_between(client: httpx.AsyncClient, world: RootWorld) -> None:
+    response = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world))
+    assert response.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Basic x"}, {"Authorization": "Bearer x.y.z"}])
+async def test_without_an_identity_it_is_401_with_problem_details(
+    client: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    response = await client.post("/ask", json={"question": QUESTION}, headers=headers)
+    assert (response.status_code, response.headers["content-type"]) == (401, "application/problem+json")
+    assert "www-authenticate" in response.headers
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"not json", 400),
+        (b"[]", 400),
+        (b"{}", 400),
+        (b'{"question":"a","question":"b"}', 400),
+        (b'{"question":"a","as":"admin"}', 400),
+        (b'{"question":""}', 400),
+        (b'{"dataset":"d","capability":"c"}', 400),
+        (b'{"question":"' + b"x" * 5_000 + b'"}', 400),
+        (b'{"question":"' + b"x" * 20_000 + b'"}', 413),
+    ],
+)
+async def test_bad_bodies_are_one_line_that_says_what_to_do(
+    client: httpx.AsyncClient, world: RootWorld, body: bytes, status: int
+) -> None:
+    response = await client.post("/ask", content=body, headers=bearer(world))
+    assert response.status_code == status and response.json()["detail"]
+
+
+async def test_an_unforeseen_fault_is_a_problem_without_its_text(
+    client: httpx.AsyncClient, world: RootWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("root_agent.app.to_json", fail)
+    response = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world))
+    assert response.status_code == 500 and "secret" not in response.text
+
+
+async def test_health_and_readiness_answer_without_credentials(client: httpx.AsyncClient) -> None:
+    health, ready = await client.get("/healthz"), await client.get("/readyz")
+    assert (health.status_code, ready.status_code) == (200, 200)
+
+
+async def test_without_a_ledger_it_is_not_ready(client: httpx.AsyncClient, world: RootWorld) -> None:
+    world.service.ledger.close()
+    assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_one_call_is_enough_for_a_command(world: RootWorld) -> None:
+    answer = await ask(world.service, world.token("process_engineer"), question=QUESTION)
+    assert answer.document is not None
+
+
+def settings(home: Path, **changes: Any) -> Settings:
+    return Settings(home=home, **changes)
+
+
+async def test_a_service_opens_from_settings_after_keys_init(tmp_path: Path) -> None:
+    init_keys(settings(tmp_path))
+    service = open_service(settings(tmp_path))
+    assert [agent.id for agent, _ in service.agents] == ["urn:dataset-agent:remote"]
+    await close_service(service)
+
+
+def test_without_keys_the_fault_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(DatasetAgentError, match="keys init"):
+        open_service(settings(tmp_path))
+
+
+def test_a_holder_key_that_is_not_pinned_is_a_configuration_fault(tmp_path: Path) -> None:
+    init_keys(settings(tmp_path / "a"))
+    init_keys(settings(tmp_path / "b"))
+    with pytest.raises(DatasetAgentError) as fault:
+        open_service(settings(tmp_path / "a", trust_file=tmp_path / "b" / "trust.toml"))
+    assert (fault.value.code, fault.value.category) == ("root_agent.trust.holder", Category.CONFIGURATION)
+
+
+def test_the_setting_for_the_address_wins_for_the_configured_agent(tmp_path: Path) -> None:
+    init_keys(settings(tmp_path))
+    trust = load_trust(settings(tmp_path).trust_path)
+    ((_, url),) = dataset_agents(settings(tmp_path, url="http://127.0.0.1:9901"), trust)
+    assert url == "http://127.0.0.1:9901"
+
+
+def test_a_trust_file_without_a_dataset_agent_says_so(tmp_path: Path) -> None:
+    init_keys(settings(tmp_path), roles=("issuer", "root"))
+    with pytest.raises(DatasetAgentError, match="names no dataset agent"):
+        dataset_agents(settings(tmp_path), load_trust(settings(tmp_path).trust_path))
+
+
+def test_a_policy_server_is_used_where_one_is_configured(tmp_path: Path) -> None:
+    world = load_world(settings(tmp_path, policy_url="http://127.0.0.1:8802"))
+    assert type(world.evaluator).__name__ == "HttpEvaluator"
+
+
+def test_adk_finds_the_app_and_the_root_agent_without_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATASET_AGENT_HOME", str(tmp_path))
+    from root_agent import agent
+
+    assert isinstance(agent.app, App) and agent.root_agent is agent.app.root_agent
+
+
+def test_no_instruction_of_the_root_holds_governance() -> None:
+    from root_agent.propose import _INSTRUCTION
+
+    words = ("policy", "permission", "permitted", "allowed", "check whether", "authoriz", "grant")
+    assert [word for word in words if word in json.dumps(_INSTRUCTION).lower()] == []
