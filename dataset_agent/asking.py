@@ -124,9 +124,7 @@ async def answer_to(settings: Settings, principal: str, wanted: dict[str, Any]) 
             answer = await ask_root(service, token, call=wanted)
         else:
             answer = await ask_root(service, token, question=wanted["question"])
-        target = answer.asking.target
-        name = service.cards.name(target.agent_id) if target and target.agent_id else None
-        return answer, to_json(answer, agent_name=name)
+        return answer, to_json(answer)
     finally:
         await close_service(service)
 
@@ -175,15 +173,13 @@ async def _card(settings: Settings) -> dict[str, Any]:
             raise TypeError("the command opens its own card book")
         verified = await service.cards.card(agent, url, service.clock())
         return {
-            "name": verified.name,
+            "name": verified.card.name,
             "agent_id": agent.id,
             "url": url,
             "card_verified": True,
             "kid": agent.key.thumbprint,
             "datasets": [
-                offer.public.to_json()
-                for offer in await service.cards.offers(agent, url, service.clock())
-                if isinstance(offer.public, DatasetDescriptor)
+                offer.public.to_json() for offer in verified.offers if isinstance(offer.public, DatasetDescriptor)
             ],
         }
     finally:

@@ -33,6 +33,7 @@ from dataset_agent.evidence_commands import Side, ledger_key, ledger_path
 from evidence.verify import LedgerReport, verify_ledger
 from grants.keys import init_keys
 from root_agent.asking import Answer
+from root_agent.cards import CardBook
 from root_agent.opening import close_service, open_service
 
 QUESTION = "Compare the recovery of batches B001 and B002"
@@ -127,9 +128,11 @@ async def _discover(story: Story, settings: Settings) -> None:
     service = open_service(settings)
     try:
         agent, url = service.agents[0]
-        offers = await service.cards.offers(agent, url, service.clock())
-        public = sorted(offer.dataset for offer in offers if offer.public is not None)
-        outcome = f"{service.cards.name(agent.id)} at {url}: card signature verified; it publishes {', '.join(public)}"
+        if not isinstance(service.cards, CardBook):
+            raise TypeError("the demo opens its own card book")
+        verified = await service.cards.card(agent, url, service.clock())
+        public = sorted(offer.dataset for offer in verified.offers if offer.public is not None)
+        outcome = f"{verified.card.name} at {url}: card signature verified; it publishes {', '.join(public)}"
         story.tell("The root agent fetches the dataset agent's card", outcome, bool(public))
     finally:
         await close_service(service)

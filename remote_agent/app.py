@@ -62,24 +62,30 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         return await answer(request, service, executor.execute)
 
     async def extended_card(caller: Caller, grants: tuple[str, ...]) -> AgentCard:
-        descriptors = [served.descriptor for served in service.world.datasets.values()]
+        world = service.world
+        descriptors, broken = [served.descriptor for served in world.datasets.values()], sorted(world.invalid)
         if grants:
             try:
-                descriptors = await _askable(service, caller, grants)
+                broken, descriptors = [], await _askable(service, caller, grants)
             except NotGranted as stop:
                 raise InvalidRequestError(message=f"{stop.reason}: {stop.message}") from None
         return build_card(
-            descriptors, agent_id=service.agent_id, public_url=lifecycle.public_url, signer=service.signer
+            descriptors,
+            broken=broken,
+            agent_id=service.agent_id,
+            public_url=lifecycle.public_url,
+            signer=service.signer,
         )
 
     handler = GovernedRequestHandler(respond, extended_card, TaskMemory(settings.max_tasks))
     contexts = GovernedContextBuilder()
+    # Before the SDK's, whose tenant mount would swallow every path of two parts.
+    _add_public_routes(app, lifecycle)
     add_a2a_routes_to_fastapi(
         app,
         jsonrpc_routes=create_jsonrpc_routes(handler, "/", context_builder=contexts),
         rest_routes=create_rest_routes(handler, context_builder=contexts),
     )
-    _add_public_routes(app, lifecycle)
     return app
 
 

@@ -42,9 +42,18 @@ def only(descriptor: DatasetDescriptor, names: set[str]) -> DatasetDescriptor | 
 
 
 def build_card(
-    descriptors: Iterable[DatasetDescriptor], *, agent_id: str, public_url: str, signer: Signer
+    descriptors: Iterable[DatasetDescriptor],
+    *,
+    agent_id: str,
+    public_url: str,
+    signer: Signer,
+    broken: Iterable[str] = (),
 ) -> AgentCard:
-    """A signed card for these descriptors, in their order. ``public_url`` has no trailing slash."""
+    """A signed card for these descriptors, in their order. ``public_url`` has no trailing slash.
+
+    ``broken`` datasets are listed by name alone, so that a client knows them as invalid and
+    not as unknown.
+    """
     card = ParseDict(json.loads(CARD_FILE.read_text(encoding="utf-8")), AgentCard())
     shown = list(descriptors)
     for url, binding in ((f"{public_url}/", "JSONRPC"), (public_url, "HTTP+JSON")):
@@ -57,7 +66,7 @@ def build_card(
         "agent_id": agent_id,
         "jwk": signer.public_key.jwk(),
         "jwks_url": f"{public_url}/.well-known/jwks.json",
-        "descriptors": [descriptor.to_json() for descriptor in shown],
+        "descriptors": [descriptor.to_json() for descriptor in shown] + [{"dataset": name} for name in broken],
     }
     for extension in card.capabilities.extensions:
         if extension.uri == EXTENSION_URI:
