@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import warnings
 from typing import Final
 
 from opentelemetry import trace
@@ -40,9 +41,14 @@ def refuse_content_capture() -> None:
 
 
 def quiet_content_loggers() -> None:
-    """Keep libraries that log content to warnings, whatever the log level is."""
+    """Keep libraries that log content to warnings, whatever the log level is.
+
+    ADK warns about its A2A support once for every function of it; the pin in pyproject.toml is
+    the answer to that.
+    """
     for name in _CONTENT_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", category=UserWarning)
 
 
 def new_trace_id() -> str:
