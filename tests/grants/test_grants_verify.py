@@ -193,6 +193,13 @@ def test_more_than_four_tokens_are_too_deep() -> None:
     assert refusal(",".join([chain[0], *[chain[1]] * 4])[:7_500]) is Reason.GRANT_TOO_DEEP
 
 
+def test_a_header_is_bounded_though_every_token_is_good() -> None:
+    wide = make_root(make_scope(columns=frozenset(f"batches.column_{n:02}" for n in range(30))))
+    chain = make_chain(wide, SECOND, THIRD, REMOTE)
+    assert 7_500 < len(",".join(chain)) < 10_000
+    assert refusal(",".join(chain), client=THIRD) is Reason.GRANT_MALFORMED
+
+
 # the protected header
 
 
@@ -573,6 +580,13 @@ def test_a_retired_key_is_untrusted_though_its_token_is_remembered() -> None:
     assert accept(chain)
     issuers = {ISSUER: replace(TRUST.issuers[ISSUER], keys=(signer(50).public_key,))}
     assert refusal(chain, trust=make_trust(issuers=issuers)) is Reason.GRANT_KEY_UNTRUSTED
+
+
+def test_an_unknown_key_is_indeterminate_while_an_issuers_keys_cannot_be_read() -> None:
+    trust = make_trust(unreachable=frozenset({OTHER_ISSUER}))
+    assert accept(make_chain(), trust=trust)
+    world = Forge(root_signer=STRANGER, root_head=root_header(STRANGER))
+    assert refusal(world.chain(), trust=trust) is Reason.KEYS_UNAVAILABLE
 
 
 def test_two_keys_of_an_issuer_overlap_while_one_is_rotated() -> None:
