@@ -29,7 +29,10 @@ class Server:
     def start(cls, command: list[str], port: int, *, core: int, env: dict[str, str]) -> Server:
         process = subprocess.Popen(
             command,
-            env=os.environ | {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"} | env,
+            env=os.environ
+            | {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false", "PYTHONWARNINGS": "ignore::UserWarning"}
+            | env,
+            stderr=subprocess.DEVNULL,
             preexec_fn=lambda: os.sched_setaffinity(0, {core}),
         )
         server = cls(port, process)
