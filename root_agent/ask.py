@@ -17,9 +17,9 @@ cache, after its own admission, so a hit is one of the ways it executes a call.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from contract.call import Call, Operation
 from contract.scope import Scope
@@ -27,15 +27,15 @@ from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.discovery import CatalogueEntry, discover
-from control_plane.interpret import Proposal, check_proposal, interpret
-from control_plane.registry import InvalidDataset
+from control_plane.interpret import check_proposal
 from evidence.statement import Draft, Invocation, relay
 from grants.claims import RootClaims, read
 from grants.derive import derive, header_value, leaf_digest, leaf_jti
 from grants.jose import split
 from grants.mint import mint_root
-from root_agent.asking import Answer, Asking, Missing, Offer, Plan, Sent, Target, TypedCall, Unavailable
+from root_agent.asking import Answer, Asking, Plan, Sent
 from root_agent.evidence_row import evidence_row
+from root_agent.reading import best_reading, catalogue, narrowed, resolved, shown_to_model, target_of
 from root_agent.receipt import verify_reply
 from root_agent.reply import Outcome, Reply, stop_of
 from root_agent.service import Service
@@ -60,7 +60,10 @@ async def take(step: Step, asking: Asking, service: Service) -> Asking:
 
 
 async def interpret_intent(asking: Asking, service: Service) -> Asking:
-    """Who asks, in this service's own directory; the words themselves prove nothing."""
+    """Who asks, in this service's own directory; the words themselves prove nothing.
+
+    Their meaning needs descriptors, so it is read in ``resolve_capability``.
+    """
     principal = service.world.directory.find(asking.person.issuer, asking.person.subject)
     if principal is None:
         raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the verified person is not in the directory")
@@ -69,7 +72,7 @@ async def interpret_intent(asking: Asking, service: Service) -> Asking:
 
 async def discover_datasets(asking: Asking, service: Service) -> Asking:
     """What verified cards offer, and of that what this person may use, before it is cut to a few."""
-    offered, unavailable = await _catalogue(service)
+    offered, unavailable = await catalogue(service)
     asking = replace(asking, offered=offered, unavailable=unavailable)
     if asking.principal is None or asking.wanted.question is None:
         return asking
@@ -81,7 +84,7 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
     ]
     found = discover(asking.wanted.question, entries, asking.principal, limit=service.discovery_limit)
     candidates = tuple(
-        _narrowed(by_place[item.entry.agent_id, item.entry.descriptor.dataset], frozenset(item.capabilities))
+        narrowed(by_place[item.entry.agent_id, item.entry.descriptor.dataset], frozenset(item.capabilities))
         for item in found.candidates
     )
     return replace(asking, candidates=candidates, funnel=asdict(found.funnel))
@@ -90,14 +93,14 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
 async def resolve_capability(asking: Asking, service: Service) -> Asking:
     """Exactly one (dataset, capability) with typed arguments, by code."""
     if asking.wanted.call is not None:
-        return replace(asking, target=_target(asking, asking.wanted.call))
-    return _resolved(asking, _best_reading(asking, service.clock()))
+        return replace(asking, target=target_of(asking, asking.wanted.call))
+    return resolved(asking, best_reading(asking, service.clock()))
 
 
 async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None) -> Asking:
     """As ``resolve_capability``, from what a model proposed; the same code confirms it."""
     proposal = None if proposed is None else check_proposal(dict(proposed), shown_to_model(asking))
-    return _resolved(asking, proposal)
+    return resolved(asking, proposal)
 
 
 async def evaluate_admission(asking: Asking, service: Service) -> Asking:
@@ -202,9 +205,9 @@ async def readmit(asking: Asking, service: Service) -> Asking:
     if asking.target is None or asking.target.agent_id is None:
         return asking
     service.cards.forget(asking.target.agent_id)
-    offered, unavailable = await _catalogue(service)
+    offered, unavailable = await catalogue(service)
     fresh = replace(asking, offered=offered, unavailable=unavailable, stop=None, admitted=None, plan=None, sent=None)
-    fresh = replace(fresh, target=_target(fresh, asking.target.call))
+    fresh = replace(fresh, target=target_of(fresh, asking.target.call))
     fresh = await take(evaluate_admission, fresh, service)
     return await take(plan, fresh, service) if fresh.verdict is Verdict.GRANTED else fresh
 
@@ -247,27 +250,6 @@ async def explain_response(asking: Asking, service: Service) -> Asking:
     return replace(asking, answer=Answer(asking, decision, document, asking.evidence))
 
 
-def shown_to_model(asking: Asking) -> list[DatasetDescriptor]:
-    """What a model may read: public descriptors of datasets this person may use."""
-    return _descriptors(offer.public for offer in asking.candidates)
-
-
-def may_ask_model(asking: Asking, service: Service) -> bool:
-    """Whether a model is configured and may read this question.
-
-    Not where nothing public can be shown to it, and not where the question itself reads as one
-    about something that no public card shows.
-    """
-    shown = {item.dataset: item for item in shown_to_model(asking)}
-    if service.model is None or asking.wanted.question is None or not shown:
-        return False
-    usable = _descriptors(offer.descriptor for offer in asking.candidates)
-    reading = interpret(asking.wanted.question, usable, now=service.clock())
-    if reading is None:
-        return True
-    return reading.dataset in shown and shown[reading.dataset].capability(reading.capability) is not None
-
-
 def _relay(asking: Asking, decision: Decision, service: Service) -> Draft:
     verified, reply = asking.verified, asking.reply
     if verified is None or reply is None:
@@ -288,78 +270,6 @@ def _relay(asking: Asking, decision: Decision, service: Service) -> Draft:
 def _unproven(service: Service) -> Decision:
     stop = NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the result was not verified and recorded, so nothing is shown")
     return stop.decision(service.world.policy_version)
-
-
-async def _catalogue(service: Service) -> tuple[tuple[Offer, ...], tuple[Unavailable, ...]]:
-    offers: list[Offer] = []
-    problems: list[Unavailable] = []
-    for agent, url in service.agents:
-        try:
-            offers.extend(await service.cards.offers(agent, url, service.clock()))
-        except NotGranted as problem:
-            problems.append(Unavailable(agent.id, problem.decision(service.world.policy_version)))
-    if not offers and problems:
-        first = problems[0].decision
-        raise NotGranted(first.reason, first.rationale)
-    return tuple(offers), tuple(problems)
-
-
-def _best_reading(asking: Asking, now: float) -> Proposal | None:
-    """The best reading of the question over what may be used and what is public anyway.
-
-    A public dataset this person may not use is read too, so that the answer is a refusal that
-    says so and not an answer to another question; on a tie the usable one wins.
-    """
-    question = asking.wanted.question or ""
-    usable = interpret(question, _descriptors(offer.descriptor for offer in asking.candidates), now=now)
-    public = interpret(question, _descriptors(offer.public for offer in asking.offered), now=now)
-    if usable is None or (public is not None and public.score > usable.score):
-        return public
-    return usable
-
-
-def _resolved(asking: Asking, proposal: Proposal | None) -> Asking:
-    if proposal is None:
-        raise NotGranted(
-            Reason.INTENT_NOT_UNDERSTOOD, "the question names no capability that can be asked: try its own words"
-        )
-    call = TypedCall(proposal.dataset, proposal.capability, dict(proposal.arguments))
-    missing = tuple(
-        Missing(item.name, str(item.type), tuple(item.values), item.description) for item in proposal.missing
-    )
-    return replace(asking, target=replace(_target(asking, call), missing=missing))
-
-
-def _target(asking: Asking, call: TypedCall) -> Target:
-    """The offer of the call's dataset. Where none is known because an agent is away, that is the answer."""
-    preferred = {(offer.agent_id, offer.dataset) for offer in asking.candidates}
-    offers = sorted(asking.offered, key=lambda offer: (offer.agent_id, offer.dataset) not in preferred)
-    for offer in offers:
-        if offer.dataset == call.dataset:
-            return Target(call, offer.agent_id, offer.descriptor)
-    if asking.unavailable:
-        away = asking.unavailable[0].decision
-        raise NotGranted(away.reason, away.rationale)
-    return Target(call, None, None)
-
-
-def _narrowed(offer: Offer, capabilities: frozenset[str]) -> Offer:
-    """The offer with just the capabilities the person may use, for reading a question."""
-    return replace(offer, descriptor=_only(offer.descriptor, capabilities), public=_only(offer.public, capabilities))
-
-
-Shown = TypeVar("Shown", DatasetDescriptor | InvalidDataset, DatasetDescriptor | InvalidDataset | None)
-
-
-def _only(descriptor: Shown, capabilities: frozenset[str]) -> Shown:
-    if not isinstance(descriptor, DatasetDescriptor):
-        return descriptor
-    kept = tuple(capability for capability in descriptor.capabilities if capability.name in capabilities)
-    return descriptor.model_copy(update={"capabilities": kept})
-
-
-def _descriptors(found: Iterable[DatasetDescriptor | InvalidDataset | None]) -> list[DatasetDescriptor]:
-    return [item for item in found if isinstance(item, DatasetDescriptor)]
 
 
 def _run_context(asking: Asking) -> dict[str, str]:

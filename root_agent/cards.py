@@ -215,5 +215,7 @@ def _unavailable(agent_id: str, error: Exception) -> NotGranted:
     if isinstance(cause, ReplyTooLarge):
         return NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent_id} is too large")
     if isinstance(cause, httpx.RequestError | OSError):
-        return NotGranted(Reason.REMOTE_UNREACHABLE, f"{agent_id} cannot be reached; check that it runs at that address")
+        return NotGranted(
+            Reason.REMOTE_UNREACHABLE, f"{agent_id} cannot be reached; check that it runs at that address"
+        )
     return NotGranted(Reason.REMOTE_CARD_INVALID, f"{agent_id} does not hand its extended card to this root agent")

@@ -24,6 +24,7 @@ from root_agent.delegate import Delegate, Exchange
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME
 from root_agent.propose import Proposed, intent_agent
+from root_agent.reading import may_ask_model, shown_to_model
 from root_agent.reply import Reply
 from root_agent.service import Service
 
@@ -48,10 +49,10 @@ class Nodes:
         """By the offline reader, or by a model's proposal where one is configured and may read the question."""
 
         async def resolve(asking: Asking, service: Service) -> Asking:
-            if not ask.may_ask_model(asking, service):
+            if not may_ask_model(asking, service):
                 return await ask.resolve_capability(asking, service)
             proposed = Proposed()
-            readable = ask.shown_to_model(asking)
+            readable = shown_to_model(asking)
             await ctx.run_node(intent_agent(service.model, asking.wanted.question or "", readable, proposed))
             return await ask.resolve_proposed(asking, proposed.read())
 

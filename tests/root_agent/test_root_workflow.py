@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -290,3 +292,14 @@ async def test_a_step_added_between_planning_and_sending_is_refused(world: RootW
     with pytest.raises(NotGranted) as stop:
         path.prepare(replace(asking, plan=replace(asking.plan, call=other)), world.service)
     assert stop.value.reason is Reason.GRANT_WIDENED
+
+
+def test_the_asking_path_knows_no_framework() -> None:
+    program = (
+        "import sys, root_agent.ask, root_agent.answer_view, root_agent.holder, root_agent.identity;"
+        "print([m for m in sys.modules if m.startswith(('google.adk', 'a2a', 'fastapi', 'starlette'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.stdout.strip() == "[]"
