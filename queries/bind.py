@@ -41,7 +41,7 @@ class Bound:
     canonical: Mapping[str, Any]
 
 
-class _Unfit(Exception):
+class Unfit(Exception):
     """A value that breaks a rule; the message completes "parameter x …"."""
 
 
@@ -54,7 +54,7 @@ def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
     for parameter in sorted(template.parameters, key=lambda parameter: parameter.name):
         try:
             value = _argument(parameter, arguments)
-        except _Unfit as error:
+        except Unfit as error:
             raise NotGranted(Reason.ARGUMENTS_INVALID, f"parameter {parameter.name} {error}") from None
         values[parameter.name] = value
         canonical[parameter.name] = (
@@ -70,13 +70,13 @@ def check_parameter(parameter: Parameter) -> str | None:
             if getattr(parameter, bound) is not None:
                 if parameter.type in (SqlType.STRING, SqlType.BOOL):
                     return f"{bound} is not for {parameter.type.value}"
-                _scalar(parameter.type, getattr(parameter, bound))
+                scalar(parameter.type, getattr(parameter, bound))
         for value in parameter.values:
             if _text(parameter, value) != value:
                 return "values are not in the form of the declared case and Unicode form C"
         if parameter.default is not None:
             _value(parameter, parameter.default)
-    except _Unfit as error:
+    except Unfit as error:
         return f"a declared value {error}"
     return None
 
@@ -84,12 +84,12 @@ def check_parameter(parameter: Parameter) -> str | None:
 def _argument(parameter: Parameter, arguments: Mapping[str, Any]) -> Any:
     if parameter.name not in arguments:
         if parameter.required:
-            raise _Unfit("is required")
+            raise Unfit("is required")
         return None if parameter.default is None else _value(parameter, parameter.default)
     value = arguments[parameter.name]
     if value is None:
         if not parameter.nullable:
-            raise _Unfit("must not be null")
+            raise Unfit("must not be null")
         return None
     return _value(parameter, value)
 
@@ -98,9 +98,9 @@ def _value(parameter: Parameter, value: Any) -> Any:
     if not parameter.repeated:
         return _item(parameter, value)
     if not isinstance(value, (list, tuple)):
-        raise _Unfit("must be a list")
+        raise Unfit("must be a list")
     if len(value) > parameter.max_items:
-        raise _Unfit(f"must hold at most {parameter.max_items} items")
+        raise Unfit(f"must hold at most {parameter.max_items} items")
     items = [_item(parameter, item) for item in value]
     return sorted(set(items))
 
@@ -109,38 +109,38 @@ def _item(parameter: Parameter, value: Any) -> Any:
     if parameter.type is SqlType.STRING:
         text = _text(parameter, value)
         if parameter.values and text not in parameter.values:
-            raise _Unfit("is not one of the declared values")
+            raise Unfit("is not one of the declared values")
         return text
-    checked = _scalar(parameter.type, value)
-    if parameter.minimum is not None and checked < _scalar(parameter.type, parameter.minimum):
-        raise _Unfit("is below the declared minimum")
-    if parameter.maximum is not None and checked > _scalar(parameter.type, parameter.maximum):
-        raise _Unfit("is above the declared maximum")
+    checked = scalar(parameter.type, value)
+    if parameter.minimum is not None and checked < scalar(parameter.type, parameter.minimum):
+        raise Unfit("is below the declared minimum")
+    if parameter.maximum is not None and checked > scalar(parameter.type, parameter.maximum):
+        raise Unfit("is above the declared maximum")
     return checked
 
 
 def _text(parameter: Parameter, value: Any) -> str:
     if not isinstance(value, str):
-        raise _Unfit("must be text")
+        raise Unfit("must be text")
     if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
-        raise _Unfit("must be text without NUL characters or lone surrogates")
+        raise Unfit("must be text without NUL characters or lone surrogates")
     # Checked before the work of normalising, which a caller could otherwise make long.
     if len(value) > 4 * parameter.max_length:
-        raise _Unfit(f"must have at most {parameter.max_length} characters")
+        raise Unfit(f"must have at most {parameter.max_length} characters")
     text = unicodedata.normalize("NFC", value)
     if parameter.case is Case.UPPER:
         text = unicodedata.normalize("NFC", text.upper())
     elif parameter.case is Case.LOWER:
         text = unicodedata.normalize("NFC", text.lower())
     if len(text) > parameter.max_length:
-        raise _Unfit(f"must have at most {parameter.max_length} characters")
+        raise Unfit(f"must have at most {parameter.max_length} characters")
     if parameter.pattern is not None and re.fullmatch(parameter.pattern, text) is None:
-        raise _Unfit("does not match the declared pattern")
+        raise Unfit("does not match the declared pattern")
     return text
 
 
-def _scalar(kind: SqlType, value: Any) -> Any:
-    """A value of a type other than STRING, as Python holds it. Raises ``_Unfit``."""
+def scalar(kind: SqlType, value: Any) -> Any:
+    """A value of a type other than STRING, as Python holds it. Raises ``Unfit``."""
     match kind:
         case SqlType.INT64:
             return _integer(value)
@@ -150,7 +150,7 @@ def _scalar(kind: SqlType, value: Any) -> Any:
             return _numeric(value)
         case SqlType.BOOL:
             if not isinstance(value, bool):
-                raise _Unfit("must be true or false")
+                raise Unfit("must be true or false")
             return value
         case SqlType.DATE:
             return _date(value)
@@ -161,7 +161,7 @@ def _scalar(kind: SqlType, value: Any) -> Any:
         case SqlType.TIME:
             return _time(value)
         case _:
-            raise _Unfit(f"has a type that takes no arguments, {kind.value}")
+            raise Unfit(f"has a type that takes no arguments, {kind.value}")
 
 
 def _integer(value: Any) -> int:
@@ -169,30 +169,30 @@ def _integer(value: Any) -> int:
     if isinstance(value, str) and _INTEGER.fullmatch(value) and abs(int(value)) > MAX_SAFE_INTEGER:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _Unfit("must be a whole number")
+        raise Unfit("must be a whole number")
     if value not in _INT64:
-        raise _Unfit("is beyond 64 bits")
+        raise Unfit("is beyond 64 bits")
     return value
 
 
 def _float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _Unfit("must be a number")
+        raise Unfit("must be a number")
     if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
-        raise _Unfit("is a whole number that no FLOAT64 holds exactly")
+        raise Unfit("is a whole number that no FLOAT64 holds exactly")
     number = float(value)
     if number != number or number in (float("inf"), float("-inf")):
-        raise _Unfit("must be finite")
+        raise Unfit("must be finite")
     return number + 0.0  # -0.0 becomes 0.0
 
 
 def _numeric(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
-        raise _Unfit("must be a decimal number, as text or number")
+        raise Unfit("must be a decimal number, as text or number")
     text = repr(value) if isinstance(value, float) else format(value, "f") if isinstance(value, Decimal) else str(value)
     found = _DECIMAL.fullmatch(text)
     if found is None:
-        raise _Unfit("must have at most 29 digits before and 9 after the point")
+        raise Unfit("must have at most 29 digits before and 9 after the point")
     sign, whole, fraction = found[1], found[2], (found[3] or "").rstrip("0")
     number = Decimal(f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}")
     return number if number else Decimal(0)
@@ -206,7 +206,7 @@ def _date(value: Any) -> date:
             return date.fromisoformat(value)
         except ValueError:
             pass
-    raise _Unfit("must be a date such as 2024-02-29")
+    raise Unfit("must be a date such as 2024-02-29")
 
 
 def _moment(value: Any, *, zoned: bool) -> datetime:
@@ -218,11 +218,11 @@ def _moment(value: Any, *, zoned: bool) -> datetime:
             pass
     if moment is None or (moment.tzinfo is None) == zoned:
         example = "2024-02-29T12:00:00Z" if zoned else "2024-02-29T12:00:00"
-        raise _Unfit(f"must be a moment such as {example}")
+        raise Unfit(f"must be a moment such as {example}")
     try:
         return moment.astimezone(UTC) if zoned else moment
     except OverflowError:
-        raise _Unfit("is beyond the years 1 to 9999") from None
+        raise Unfit("is beyond the years 1 to 9999") from None
 
 
 def _time(value: Any) -> time:
@@ -231,7 +231,7 @@ def _time(value: Any) -> time:
             return time.fromisoformat(value)
         except ValueError:
             pass
-    raise _Unfit("must be a time such as 12:00:00")
+    raise Unfit("must be a time such as 12:00:00")
 
 
 def _json(value: Any) -> Any:

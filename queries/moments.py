@@ -45,6 +45,14 @@ def zone_of(node: exp.Expr) -> str:
     return str(node.meta[_ZONE])
 
 
+def set_part(node: exp.Expr, part: str, kind: SqlType) -> exp.Expr:
+    """Make a node of ``kind`` with a date part in UTC by hand, as elaboration would."""
+    node.meta[_PART] = part
+    node.meta[_ZONE] = "UTC"
+    set_type(node, Type(kind))
+    return node
+
+
 @rule(exp.DateAdd, exp.DateSub)
 def _date_add(e: Elaborator, node: exp.Expr) -> Type:
     _set_part(node, node.args.get("unit"), _DATE_UNITS)

@@ -168,9 +168,14 @@ def _number_aliases(query: exp.Expr) -> None:
 def _settle_aliases(query: exp.Expr) -> None:
     """After ``qualify``: numbers where it spelled an alias, expressions in HAVING and QUALIFY."""
     aliases = _aliases(query)
+    values = [item.unalias() for item in query.expressions] if isinstance(query, exp.Select) else []
     for term in [*_group_terms(query), *_order_terms(query)]:
         if isinstance(term, exp.Column) and not term.table and term.name.lower() in aliases:
             term.replace(exp.Literal.number(aliases[term.name.lower()]))
+    for term in _group_terms(query):
+        # ``qualify`` spells numbers out; an engine that binds a parameter twice then sees two expressions.
+        if not isinstance(term, (exp.Literal, exp.Column)) and term in values:
+            term.replace(exp.Literal.number(values.index(term) + 1))
     for clause in ("group", "order", "having", "qualify"):
         held = query.args.get(clause)
         for column in list(held.find_all(exp.Column)) if held is not None else ():

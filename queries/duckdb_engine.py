@@ -1,0 +1,346 @@
+"""The embedded engine: a hardened, read-only DuckDB that runs generated text only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from contract.authority import Authority
+from contract.errors import Category, Component, DatasetAgentError
+from contract.ids import new_id
+from contract.result import Execution, ResultDocument
+from contract.schema import Mode, Table
+from contract.verdict import NotGranted, Reason
+from queries import duckdb_aggregates, duckdb_moments  # noqa: F401  their rules register themselves
+from queries.bind import Bound
+from queries.duckdb_dialect import TYPES, to_duckdb
+from queries.duckdb_file import database_file
+from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
+from queries.errors import TemplateError
+from queries.govern import DATA_SCHEMA, MASK_KEY, ROW, Governed, Shape, govern, rewrite
+from queries.template import Template
+
+_log = logging.getLogger(__name__)
+_BATCH_ROWS: Final = 20_000
+_TEXTS: Final = 512
+_STOP_POLL: Final = 0.01
+_GRACE: Final = 1.0
+_MEMORY: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)")
+
+
+def _settings(memory_limit: str, threads: int, timeout: float) -> tuple[str, ...]:
+    """In this order: the temporary folder is set before access is closed, the lock comes last."""
+    return (
+        "SET GLOBAL TimeZone='UTC'",
+        "SET GLOBAL python_enable_replacements=false",
+        "SET autoinstall_known_extensions=false",
+        "SET autoload_known_extensions=false",
+        "SET allow_community_extensions=false",
+        "SET allow_persistent_secrets=false",
+        "SET temp_directory=''",
+        f"SET memory_limit='{memory_limit}'",
+        f"SET threads={threads}",
+        "SET max_expression_depth=250",
+        # A second line behind the engine's own timer.
+        f"SET GLOBAL max_execution_time={int((timeout + _GRACE) * 1000)}",
+        "SET enable_external_access=false",
+        "SET lock_configuration=true",
+    )
+
+
+class _Job:
+    """One query as its thread and its waiter share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self.stopped = False
+
+    def start(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        with self._lock:
+            if self.stopped:
+                raise duckdb.InterruptException("stopped before it started")
+            self._cursor = cursor
+
+    def end(self) -> None:
+        with self._lock:
+            self._cursor = None
+
+    def stop(self) -> None:
+        """Interrupt the query; harmless before, between and after."""
+        with self._lock:
+            self.stopped = True
+            if self._cursor is not None:
+                self._cursor.interrupt()
+
+
+class DuckDbEngine:
+    """Runs the templates of one dataset version. Made by ``open``."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        dataset: str,
+        version: str,
+        revision: str | None,
+        timeout: float,
+        mask_key: bytes,
+        clock: Callable[[], float],
+    ) -> None:
+        self._connection = connection
+        self._dataset = dataset
+        self._version = version
+        self._revision = revision
+        self._timeout = timeout
+        self._mask_key = mask_key.hex()
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix=f"duckdb-{dataset}")
+        self._texts: OrderedDict[tuple[str, Shape], str] = OrderedDict()
+        self._texts_lock = threading.Lock()
+        self._jobs: set[_Job] = set()
+        self._stopping: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def open(
+        cls,
+        dataset_id: str,
+        version: str,
+        folder: Path,
+        tables: Sequence[Table],
+        *,
+        scratch: Path,
+        memory_limit: str = "512MB",
+        timeout: float = 30.0,
+        mask_key: bytes,
+        revision: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> DuckDbEngine:
+        """Build the database file where it is missing, and open it hardened.
+
+        ``timeout`` is seconds from the call to its last row, waiting for a thread included.
+        ``mask_key`` keys the hash masks (16 bytes at least). Blocks while it builds. Raises
+        ``DataError`` or a configuration fault.
+        """
+        if len(mask_key) < 16:
+            raise ValueError("a mask key has at least 16 bytes")
+        if not _MEMORY.fullmatch(memory_limit):
+            raise _settings_fault(memory_limit, "its form is not 512MB")
+        path = database_file(dataset_id, version, revision or "", folder, tables, scratch)
+        connection = _connect(path, memory_limit, timeout)
+        return cls(
+            connection,
+            dataset=dataset_id,
+            version=version,
+            revision=revision,
+            timeout=timeout,
+            mask_key=mask_key,
+            clock=clock,
+        )
+
+    async def run(
+        self, authority: Authority, template: Template, bound: Bound, *, max_rows: int, max_bytes: int, as_of: str
+    ) -> tuple[ResultDocument, Execution]:
+        """See ``Engine.run``."""
+        self._check_version(authority)
+        governed = govern(template, authority)
+        encoder = ResultEncoder(template.results, max_rows=max_rows, max_bytes=max_bytes)
+        started = self._clock()
+        await self._in_thread(lambda job: self._query(job, template, governed, bound, encoder))
+        try:
+            document = encoder.finish(as_of)
+        except ResultTooLarge:
+            raise _too_large() from None
+        execution = Execution(
+            execution_id=new_id("exe"),
+            engine="duckdb",
+            job_id=None,
+            tool_origin="LOCAL",
+            started=started,
+            ended=self._clock(),
+        )
+        return document, execution
+
+    async def check(self, template: Template) -> None:
+        """See ``Engine.check``."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._pool, self._bind, template)
+
+    async def close(self) -> None:
+        """See ``Engine.close``."""
+        for job in list(self._jobs):
+            job.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+        self._connection.close()
+
+    def _check_version(self, authority: Authority) -> None:
+        same_version = authority.dataset == self._dataset and authority.dataset_version == self._version
+        if not same_version or (self._revision is not None and authority.revision != self._revision):
+            raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "the engine holds another revision of the dataset")
+
+    async def _in_thread(self, work: Callable[[_Job], None]) -> None:
+        """Run ``work`` in the pool; the timeout and a cancellation both stop its query."""
+        job = _Job()
+        self._jobs.add(job)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work, job)
+        future.add_done_callback(lambda done: self._forget(job, done))
+        try:
+            async with asyncio.timeout(self._timeout):
+                await asyncio.shield(future)
+        except TimeoutError:
+            await self._stop(job, future)
+            raise NotGranted(Reason.EXECUTION_TIMEOUT, "the query took longer than allowed") from None
+        except asyncio.CancelledError:
+            await self._stop(job, future)
+            raise
+
+    def _forget(self, job: _Job, done: asyncio.Future[None]) -> None:
+        self._jobs.discard(job)
+        if not done.cancelled():
+            done.exception()  # read once, so that an abandoned query is no warning
+
+    async def _stop(self, job: _Job, future: asyncio.Future[None]) -> None:
+        """Interrupt until the thread is done: an interrupt between two statements is lost."""
+
+        async def until_done() -> None:
+            while not future.done():
+                job.stop()
+                await asyncio.wait([future], timeout=_STOP_POLL)
+
+        task = asyncio.create_task(until_done())
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
+        await asyncio.shield(task)
+
+    def _query(self, job: _Job, template: Template, governed: Governed, bound: Bound, encoder: ResultEncoder) -> None:
+        """In a thread: run and encode. Raises ``NotGranted`` with fixed texts only."""
+        try:
+            with self._connection.cursor() as cursor:
+                job.start(cursor)
+                try:
+                    text = self._text(cursor, template, governed.shape)
+                    self._read(cursor, job, text, self._values(text, governed, bound), encoder)
+                finally:
+                    job.end()
+        except ResultTooLarge:
+            raise _too_large() from None
+        except ResultInvalid as error:
+            raise NotGranted(Reason.RESULT_INVALID, str(error)) from None
+        except NotGranted:
+            raise
+        except duckdb.InterruptException:
+            raise NotGranted(Reason.EXECUTION_TIMEOUT, "the query took longer than allowed") from None
+        except Exception as error:
+            # The engine's own message may hold a cell's value or another table's name.
+            if not job.stopped:
+                _log.warning("a query of %s failed: %s", template.dataset, type(error).__name__)
+            raise NotGranted(Reason.EXECUTION_FAILED, "the query failed") from None
+
+    def _read(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        job: _Job,
+        text: str,
+        values: dict[str, Any],
+        encoder: ResultEncoder,
+    ) -> None:
+        reader = cursor.sql(text, params=values).to_arrow_reader(_BATCH_ROWS)
+        encoder.check_schema(reader.schema)
+        try:
+            for batch in reader:
+                encoder.add(batch)
+                if job.stopped:
+                    raise duckdb.InterruptException("stopped")
+        except (ResultTooLarge, ResultInvalid):
+            cursor.interrupt()
+            raise
+
+    def _values(self, text: str, governed: Governed, bound: Bound) -> dict[str, Any]:
+        values: dict[str, Any] = {**bound.values, **governed.values}
+        if f"${MASK_KEY}" in text:
+            values[MASK_KEY] = self._mask_key
+        return values
+
+    def _text(self, cursor: duckdb.DuckDBPyConnection, template: Template, shape: Shape) -> str:
+        """The checked DuckDB text of a template under a shape, remembered."""
+        key = (template.digest, shape)
+        with self._texts_lock:
+            text = self._texts.get(key)
+            if text is not None:
+                self._texts.move_to_end(key)
+                return text
+        text = to_duckdb(rewrite(template, shape))
+        _check_text(cursor, template, text, to_duckdb(rewrite(template, shape), bind_nulls=True))
+        with self._texts_lock:
+            self._texts[key] = text
+            while len(self._texts) > _TEXTS:
+                self._texts.popitem(last=False)
+        return text
+
+    def _bind(self, template: Template) -> None:
+        unlimited = Shape((), ())
+        with self._connection.cursor() as cursor:
+            try:
+                self._text(cursor, template, unlimited)
+                relation = cursor.sql(to_duckdb(rewrite(template, unlimited), bind_nulls=True))
+                found = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+            except duckdb.Error as error:
+                reason = str(error).split("\n")[0][:200]
+                raise TemplateError(template.name, 1, f"DuckDB does not accept the query: {reason}") from None
+        wanted = [
+            (column.name, TYPES[column.type].replace(", ", ",") + ("[]" if column.mode is Mode.REPEATED else ""))
+            for column in template.results
+        ]
+        if found != [(name, _DESCRIBED.get(kind, kind)) for name, kind in wanted]:
+            raise TemplateError(template.name, 1, f"DuckDB would return {found}, declared is {wanted}")
+
+
+_DESCRIBED: Final = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
+
+
+def _connect(path: Path, memory_limit: str, timeout: float) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(str(path), read_only=True)
+    try:
+        # A file that this process already serves is one instance, hardened and locked once.
+        locked = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
+        if locked is None or not locked[0]:
+            for statement in _settings(memory_limit, max(2, os.cpu_count() or 2), timeout):
+                connection.execute(statement)
+    except duckdb.Error as error:
+        connection.close()
+        raise _settings_fault(memory_limit, type(error).__name__) from None
+    return connection
+
+
+def _settings_fault(memory_limit: str, why: str) -> DatasetAgentError:
+    return DatasetAgentError(
+        Component.QUERIES,
+        Category.CONFIGURATION,
+        "queries.duckdb.settings",
+        f"DuckDB does not accept its settings ({why}); check the memory limit {memory_limit[:20]!r}",
+    )
+
+
+def _check_text(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, with_nulls: str) -> None:
+    """A second reading of generated text by the engine itself: one SELECT, of the governed tables."""
+    statements = cursor.extract_statements(text)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+    wanted = {f"{DATA_SCHEMA}.{name} AS {ROW}" for name in template.tables_read}
+    if set(cursor.get_table_names(with_nulls, qualified=True)) != wanted:
+        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+
+
+def _too_large() -> NotGranted:
+    return NotGranted(Reason.RESULT_TOO_LARGE, "the result has more rows or bytes than allowed")

@@ -1,0 +1,233 @@
+"""One read-only database file per dataset version, built from its Parquet files.
+
+The name of the file covers everything that went into it, so an existing one is complete and
+right. Several processes may build at once: each builds its own and the first to finish wins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from contract.canonical import digest
+from contract.errors import Category, Component, DatasetAgentError
+from contract.schema import Column, Mode, SqlType, Table
+from queries.duckdb_dialect import TYPES
+from queries.duckdb_macros import MACROS, macro_statements
+from queries.errors import DataError
+from queries.govern import DATA_SCHEMA
+
+_FORMAT: Final = 1
+_BATCH_ROWS: Final = 65_536
+_ARROW: Final[dict[SqlType, pa.DataType]] = {
+    SqlType.STRING: pa.string(),
+    SqlType.INT64: pa.int64(),
+    SqlType.FLOAT64: pa.float64(),
+    SqlType.NUMERIC: pa.decimal128(38, 9),
+    SqlType.BOOL: pa.bool_(),
+    SqlType.DATE: pa.date32(),
+    SqlType.DATETIME: pa.timestamp("us"),
+    SqlType.TIME: pa.time64("us"),
+    SqlType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    SqlType.BYTES: pa.binary(),
+}
+
+
+def database_file(
+    dataset: str, version: str, revision: str, folder: Path, tables: Sequence[Table], scratch: Path
+) -> Path:
+    """The database file of a dataset version in ``scratch``, built if it is not there.
+
+    Raises ``DataError`` where a file is absent, changes while it is read, or does not fit its
+    table's declaration.
+    """
+    sources = {table.name: _source(folder, table) for table in tables}
+    digests = {name: _file_digest(path) for name, path in sources.items()}
+    identity = {
+        "format": _FORMAT,
+        "engine": duckdb.__version__,
+        "macros": MACROS,
+        "dataset": dataset,
+        "version": version,
+        "revision": revision,
+        "tables": [table.model_dump(mode="json") for table in tables],
+        "files": digests,
+    }
+    target = scratch / f"{dataset}-{digest('dataset-agent/database/1', identity)[:32]}.duckdb"
+    if not target.exists():
+        _prepare(scratch)
+        _build(target, tables, sources, digests)
+    return target
+
+
+def _prepare(scratch: Path) -> None:
+    try:
+        scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatasetAgentError(
+            Component.QUERIES,
+            Category.CONFIGURATION,
+            "queries.scratch.unavailable",
+            f"cannot make the scratch folder {scratch}: {error.strerror}",
+        ) from error
+
+
+def _source(folder: Path, table: Table) -> Path:
+    root = folder.resolve()
+    path = (root / table.file).resolve()
+    if not path.is_relative_to(root):
+        raise DataError(table.file, f"table {table.name}: the file lies outside the dataset's folder")
+    if not path.is_file():
+        raise DataError(table.file, f"table {table.name}: the file does not exist")
+    return path
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _build(target: Path, tables: Sequence[Table], sources: dict[str, Path], digests: dict[str, str]) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        _fill(temporary, tables, sources)
+        for name, path in sources.items():
+            if _file_digest(path) != digests[name]:
+                raise DataError(path.name, "the file changed while it was read; publish it again")
+        os.chmod(temporary, 0o600)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        try:
+            # A link, unlike a rename, leaves the file of a faster process as it is.
+            os.link(temporary, target)
+        except FileExistsError:
+            pass
+    except duckdb.Error as error:
+        raise DatasetAgentError(
+            Component.QUERIES,
+            Category.CONFIGURATION,
+            "queries.database.failed",
+            f"cannot build the database of {target.name}: {type(error).__name__}; check the space and rights of its folder",
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+        Path(f"{temporary}.wal").unlink(missing_ok=True)
+
+
+def _fill(path: Path, tables: Sequence[Table], sources: dict[str, Path]) -> None:
+    with duckdb.connect(str(path), config={"autoinstall_known_extensions": "false"}) as connection:
+        for statement in macro_statements():
+            connection.execute(statement)
+        connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
+        for table in tables:
+            _import(connection, table, sources[table.name])
+        connection.execute("CHECKPOINT")
+
+
+def _import(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -> None:
+    columns = ", ".join(f'"{column.name}" {_sql_type(column)}' for column in table.columns)
+    connection.execute(f'CREATE TABLE "{DATA_SCHEMA}"."{table.name}" ({columns})')
+    try:
+        with pq.ParquetFile(source) as file:
+            schema = pa.schema([pa.field(column.name, _arrow_type(column)) for column in table.columns])
+            _check_types(table, file.schema_arrow)
+            reader = pa.RecordBatchReader.from_batches(schema, _batches(table, file, schema))
+            connection.register("__incoming", reader)
+            connection.execute(f'INSERT INTO "{DATA_SCHEMA}"."{table.name}" SELECT * FROM __incoming')  # noqa: S608
+            connection.unregister("__incoming")
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(table.file, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
+
+
+def _batches(table: Table, file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in file.iter_batches(_BATCH_ROWS, columns=[column.name for column in table.columns]):
+        arrays = [_converted(table, column, batch.column(column.name)) for column in table.columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _converted(table: Table, column: Column, array: Any) -> Any:
+    where = f"{table.name}.{column.name}"
+    try:
+        array.validate(full=True)
+        out = array.cast(_arrow_type(column), safe=True)
+    except pa.ArrowException:
+        raise DataError(table.file, f"{where}: a value does not fit {column.type.value}") from None
+    values = out
+    if column.mode is Mode.REPEATED:
+        values = out.flatten()
+        if values.null_count:
+            raise DataError(table.file, f"{where}: a list holds a NULL element")
+    elif column.mode is Mode.REQUIRED and out.null_count:
+        raise DataError(table.file, f"{where} is REQUIRED and holds NULL")
+    if column.type is SqlType.FLOAT64 and pc.any(pc.invert(pc.is_finite(values)), min_count=0).as_py():
+        # NaN compares and sorts unlike in GoogleSQL, and infinities make NaN.
+        raise DataError(table.file, f"{where} holds NaN or an infinity; store NULL instead")
+    if column.type in (SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP):
+        years = pc.min_max(pc.year(values))
+        if years["min"].as_py() is not None and not 1 <= years["min"].as_py() <= years["max"].as_py() <= 9_999:
+            raise DataError(table.file, f"{where} holds a date beyond the years 1 to 9999")
+    return out
+
+
+def _check_types(table: Table, schema: pa.Schema) -> None:
+    for column in table.columns:
+        index = schema.get_field_index(column.name)
+        if index < 0:
+            raise DataError(table.file, f"{table.name}.{column.name} is declared and not in the file")
+        found = schema.field(index).type
+        kind = found
+        if column.mode is Mode.REPEATED:
+            if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
+                raise DataError(table.file, f"{table.name}.{column.name} is declared REPEATED, the file holds {found}")
+            kind = found.value_type
+        if not _fits(column.type, kind):
+            raise DataError(
+                table.file, f"{table.name}.{column.name} is declared {column.type.value}, the file holds {found}"
+            )
+
+
+def _fits(target: SqlType, kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return target is SqlType.STRING and _fits(target, kind.value_type)
+    match target:
+        case SqlType.STRING:
+            return types.is_string(kind) or types.is_large_string(kind)
+        case SqlType.INT64:
+            return types.is_integer(kind)
+        case SqlType.FLOAT64:
+            return types.is_float64(kind) or types.is_float32(kind)
+        case SqlType.NUMERIC:
+            return types.is_decimal(kind) or types.is_integer(kind)
+        case SqlType.BOOL:
+            return types.is_boolean(kind)
+        case SqlType.DATE:
+            return types.is_date32(kind)
+        case SqlType.TIMESTAMP:
+            return types.is_timestamp(kind) and kind.tz is not None
+        case SqlType.DATETIME:
+            return types.is_timestamp(kind) and kind.tz is None
+        case SqlType.TIME:
+            return types.is_time(kind)
+    return types.is_binary(kind) or types.is_large_binary(kind)
+
+
+def _arrow_type(column: Column) -> pa.DataType:
+    kind = _ARROW[column.type]
+    return pa.list_(kind) if column.mode is Mode.REPEATED else kind
+
+
+def _sql_type(column: Column) -> str:
+    name = TYPES[column.type]
+    if column.mode is Mode.REPEATED:
+        return f"{name}[]"
+    return f"{name} NOT NULL" if column.mode is Mode.REQUIRED else name

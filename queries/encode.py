@@ -1,0 +1,182 @@
+"""Arrow batches to result JSON without loss, the same bytes whatever engine made the batches.
+
+INT64 beyond 2**53-1 and NUMERIC travel as text, dates and times as ISO 8601, TIMESTAMP as
+RFC 3339 UTC with microseconds, BYTES as base64, NaN and infinities as text, NULL as null.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from contract.result import ResultDocument
+from contract.schema import Mode, ResultColumn, SqlType
+
+_SAFE: Final = 2**53 - 1
+_ARROW: Final[dict[SqlType, Callable[[pa.DataType], bool]]] = {
+    SqlType.STRING: lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+    SqlType.INT64: pa.types.is_int64,
+    SqlType.FLOAT64: pa.types.is_float64,
+    SqlType.NUMERIC: lambda kind: pa.types.is_decimal128(kind) and kind.scale <= 9,
+    SqlType.BOOL: pa.types.is_boolean,
+    SqlType.DATE: pa.types.is_date32,
+    SqlType.DATETIME: lambda kind: kind == pa.timestamp("us"),
+    SqlType.TIME: lambda kind: kind == pa.time64("us"),
+    SqlType.TIMESTAMP: lambda kind: pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in ("UTC", "Etc/UTC"),
+    SqlType.BYTES: lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind),
+}
+
+
+class ResultInvalid(Exception):
+    """A result unlike its declaration; the message names the rule and no value."""
+
+
+class ResultTooLarge(Exception):
+    """A result with more rows or bytes than allowed."""
+
+
+class ResultEncoder:
+    """Collects batches into one document; ``max_rows`` and ``max_bytes`` stop it early."""
+
+    def __init__(self, results: Sequence[ResultColumn], *, max_rows: int, max_bytes: int) -> None:
+        self._results = tuple(results)
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._bytes = 0
+        self._rows = 0
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Raise ``ResultInvalid`` unless names, order and types are the declared ones."""
+        if schema.names != [column.name for column in self._results]:
+            raise ResultInvalid("the result has other columns than declared")
+        for field, column in zip(schema, self._results, strict=True):
+            kind = field.type
+            if (column.mode is Mode.REPEATED) != (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+                raise ResultInvalid("a result column is repeated unlike its declaration")
+            if not _ARROW[column.type](kind.value_type if column.mode is Mode.REPEATED else kind):
+                raise ResultInvalid("a result column has another type than declared")
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append a batch. Raises ``ResultTooLarge`` or ``ResultInvalid``."""
+        self._rows += batch.num_rows
+        if self._rows > self._max_rows:
+            raise ResultTooLarge
+        if batch.num_rows == 0:
+            return
+        encoded = encode_rows(self._results, batch)
+        self._bytes += len(encoded) + 1
+        if self._bytes > self._max_bytes:
+            raise ResultTooLarge
+        self._parts.append(encoded)
+
+    def finish(self, as_of: str) -> ResultDocument:
+        """The document; ``as_of`` is RFC 3339 UTC."""
+        schema = [
+            {"name": column.name, "type": column.type.value, "mode": column.mode.value} for column in self._results
+        ]
+        head = b'{"schema":' + orjson.dumps(schema) + b',"rows":['
+        tail = b'],"row_count":%d,"truncated":false,"as_of":%s}' % (self._rows, orjson.dumps(as_of))
+        body = head + b",".join(self._parts) + tail
+        if len(body) > self._max_bytes:
+            raise ResultTooLarge
+        return ResultDocument(body=body, row_count=self._rows, truncated=False, as_of=as_of)
+
+
+def encode_rows(results: Sequence[ResultColumn], batch: pa.RecordBatch) -> bytes:
+    """The rows of a non-empty batch as JSON arrays joined by commas, without outer brackets."""
+    columns = []
+    for column, array in zip(results, batch.columns, strict=True):
+        if column.mode is Mode.REQUIRED and array.null_count:
+            raise ResultInvalid("a required result column holds NULL")
+        columns.append(_repeated(column.type, array) if column.mode is Mode.REPEATED else _values(column.type, array))
+    return orjson.dumps(list(zip(*columns, strict=True)))[1:-1]
+
+
+def _repeated(kind: SqlType, array: Any) -> list[list[Any]]:
+    """A NULL array is an empty one; a NULL element has no form in a result."""
+    flat = array.flatten()
+    if flat.null_count:
+        raise ResultInvalid("a repeated result column holds a NULL element")
+    values = _values(kind, flat)
+    out: list[list[Any]] = []
+    start = 0
+    for length in pc.fill_null(pc.list_value_length(array), 0).to_pylist():
+        out.append(values[start : start + length])
+        start += length
+    return out
+
+
+def _values(kind: SqlType, array: Any) -> list[Any]:
+    match kind:
+        case SqlType.INT64:
+            return _integers(array)
+        case SqlType.FLOAT64:
+            return _floats(array)
+        case SqlType.NUMERIC:
+            return _decimals(array)
+        case SqlType.TIMESTAMP:
+            return _moments(array, suffix="Z")
+        case SqlType.DATETIME:
+            return _moments(array, suffix="")
+        case SqlType.DATE:
+            return _dates(array)
+        case SqlType.TIME:
+            return list(pc.cast(array, pa.string()).to_pylist())
+        case SqlType.BYTES:
+            return [None if value is None else base64.b64encode(value).decode() for value in array.to_pylist()]
+    return list(array.to_pylist())
+
+
+def _integers(array: Any) -> list[Any]:
+    bounds = pc.min_max(array)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    values: list[Any] = array.to_pylist()
+    if low is None or (low >= -_SAFE and high <= _SAFE):
+        return values
+    return [value if value is None or -_SAFE <= value <= _SAFE else str(value) for value in values]
+
+
+def _floats(array: Any) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    if pc.all(pc.is_finite(array), min_count=0).as_py():
+        return values
+    names = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    return [value if value is None else names.get(str(value), value) for value in values]
+
+
+def _decimals(array: Any) -> list[Any]:
+    if array.type.scale == 0:
+        return list(pc.cast(array, pa.string()).to_pylist())
+    text = pc.cast(array, pa.string())
+    # pyarrow writes small numbers with an exponent, as 1E-9.
+    if pc.any(pc.match_substring(text, "E"), min_count=0).as_py():
+        return [None if value is None else _plain(format(value, "f")) for value in array.to_pylist()]
+    return list(pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".").to_pylist())
+
+
+def _plain(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _moments(array: Any, *, suffix: str) -> list[Any]:
+    _check_years(array)
+    naive = pc.cast(array, pa.timestamp("us"))
+    text = pc.replace_substring(pc.cast(naive, pa.string()), " ", "T", max_replacements=1)
+    return list(pc.binary_join_element_wise(text, suffix, "").to_pylist() if suffix else text.to_pylist())
+
+
+def _dates(array: Any) -> list[Any]:
+    _check_years(array)
+    return list(pc.cast(array, pa.string()).to_pylist())
+
+
+def _check_years(array: Any) -> None:
+    bounds = pc.min_max(pc.year(array))
+    if bounds["min"].as_py() is not None and not 1 <= bounds["min"].as_py() <= bounds["max"].as_py() <= 9_999:
+        raise ResultInvalid("a date is beyond the years 1 to 9999")

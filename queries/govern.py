@@ -1,0 +1,236 @@
+"""An authority's rows, columns and masks, applied at every base table of a template.
+
+Each base table becomes ``(SELECT mask(c) AS c, … FROM physical AS _b WHERE conditions) AS alias``.
+The tables are the nodes that ``resolve`` marked, never looked up by name; values are bound,
+never written into the text. The result is GoogleSQL; an engine translates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp
+
+from contract.authority import Authority
+from contract.schema import Column, Mode, SqlType
+from contract.scope import Constraint, ConstraintValue, Mask
+from contract.verdict import NotGranted, Reason
+from queries.bind import Unfit, scalar
+from queries.moments import set_part
+from queries.resolve import base_columns, base_table
+from queries.template import Template
+from queries.typed import Type, cast, set_source, set_type
+
+DATA_SCHEMA: Final = "__data"
+ROW: Final = "_b"
+MASK_KEY: Final = "__k"
+MASK_HASH: Final = "mask_hash"
+MASK_TRUNCATE: Final = "mask_truncate"
+_HASHED: Final = (SqlType.STRING, SqlType.INT64)
+_ORDERED: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64, SqlType.DATE, SqlType.TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One bound condition on a base table's column; ``kind`` is of the constraint vocabulary."""
+
+    table: str
+    column: str
+    kind: str
+    parameter: str
+    type: SqlType
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What governing does to the text of a template, without any value: the key of a text cache."""
+
+    conditions: tuple[Condition, ...]
+    masks: tuple[tuple[str, Mask], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """A shape and the values its parameters are bound to."""
+
+    shape: Shape
+    values: Mapping[str, Any]
+
+
+def govern(template: Template, authority: Authority) -> Governed:
+    """What ``authority`` allows of ``template``.
+
+    Raises ``NotGranted``: COLUMN_NOT_PERMITTED where the template reads a column outside the
+    permitted ones, GRANT_CONSTRAINT_UNKNOWN where a constraint or mask names a column the
+    dataset does not have or does not fit its type. Constraints on tables the template does
+    not read are checked all the same and change nothing.
+    """
+    if authority.dataset != template.dataset:
+        raise NotGranted(Reason.GRANT_WIDENED, "the authority is for another dataset")
+    if authority.columns is not None and not template.columns_read <= authority.columns:
+        raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "the capability reads a column that is not permitted")
+    conditions: list[Condition] = []
+    values: dict[str, Any] = {}
+    for name, constraint in sorted(authority.rows.items()):
+        column = _column(template, name)
+        table = name.split(".")[0]
+        for kind, value in _members(constraint):
+            bound = _bound(column, kind, value)
+            if table in template.tables_read:
+                parameter = f"__s{len(conditions)}"
+                repeated = kind in ("one_of", "not_one_of")
+                conditions.append(Condition(table, column.name, kind, parameter, column.type, repeated))
+                values[parameter] = bound
+    for name in authority.masks:
+        _column(template, name)
+    masks = tuple((name, mask) for name, mask in sorted(authority.masks.items()) if name in template.columns_read)
+    return Governed(Shape(tuple(conditions), masks), values)
+
+
+def rewrite(template: Template, shape: Shape) -> exp.Query:
+    """The template's typed GoogleSQL with every base table governed."""
+    tree = template.tree()
+    masks = dict(shape.masks)
+    for node in list(tree.find_all(exp.Table)):
+        name = base_table(node)
+        if name is not None:
+            node.replace(_governed(node, name, template, shape, masks))
+    return tree
+
+
+def _governed(node: exp.Table, name: str, template: Template, shape: Shape, masks: Mapping[str, Mask]) -> exp.Subquery:
+    table = template.table(name)
+    if table is None:
+        raise RuntimeError("a base table of a loaded template is declared")
+    shown: list[exp.Expr] = []
+    for column in table.columns:
+        if column.name in base_columns(node):
+            value = _masked(column, masks.get(f"{name}.{column.name}"))
+            shown.append(exp.Alias(this=value, alias=exp.to_identifier(column.name, quoted=True)))
+    if not shown:
+        one = exp.Literal.number(1)
+        set_type(one, Type(SqlType.INT64, literal=True))
+        shown.append(exp.Alias(this=one, alias=exp.to_identifier("_one", quoted=True)))
+    physical = exp.Table(
+        this=exp.to_identifier(name, quoted=True),
+        db=exp.to_identifier(DATA_SCHEMA, quoted=True),
+        alias=exp.TableAlias(this=exp.to_identifier(ROW, quoted=True)),
+    )
+    select = exp.Select(expressions=shown, from_=exp.From(this=physical))
+    wanted = [_condition(condition) for condition in shape.conditions if condition.table == name]
+    if wanted:
+        select.set("where", exp.Where(this=exp.and_(*wanted, copy=False)))
+    alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
+    return exp.Subquery(this=select, alias=alias)
+
+
+def _condition(condition: Condition) -> exp.Expr:
+    column = _own(condition.column, condition.type)
+    held = exp.Parameter(this=exp.Var(this=condition.parameter))
+    set_type(held, Type(condition.type, array=condition.repeated))
+    test: exp.Expr
+    match condition.kind:
+        case "one_of" | "not_one_of":
+            test = exp.In(this=column, unnest=exp.Unnest(expressions=[held]))
+            if condition.kind == "not_one_of":
+                test = exp.Not(this=test)
+        case "max":
+            test = exp.LTE(this=column, expression=held)
+        case "min":
+            test = exp.GTE(this=column, expression=held)
+        case "prefix":
+            test = exp.StartsWith(this=column, expression=held)
+        case _:
+            raise NotGranted(Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint is of an unknown kind")
+    present = exp.Not(this=exp.Is(this=_own(condition.column, condition.type), expression=exp.Null()))
+    return exp.Paren(this=exp.And(this=present, expression=test))
+
+
+def _masked(column: Column, mask: Mask | None) -> exp.Expr:
+    """A column as it is shown.
+
+    ``hash`` keeps the type of STRING and INT64; ``truncate`` shows at most half of a text and
+    no more than four characters, and the year of a date or timestamp. Where a mask has no
+    form for the type, the column is shown as NULL, which is stronger.
+    """
+    value = _own(column.name, column.type)
+    if mask is None:
+        return value
+    if mask is Mask.HASH and column.type in _HASHED:
+        key = exp.Parameter(this=exp.Var(this=MASK_KEY))
+        set_type(key, Type(SqlType.STRING))
+        return _marked(MASK_HASH, column.type, key, value)
+    if mask is Mask.TRUNCATE and column.type is SqlType.STRING:
+        return _marked(MASK_TRUNCATE, column.type, value)
+    if mask is Mask.TRUNCATE and column.type in (SqlType.DATE, SqlType.TIMESTAMP):
+        trunc = exp.DateTrunc if column.type is SqlType.DATE else exp.TimestampTrunc
+        return set_part(trunc(this=value, unit=exp.Var(this="YEAR")), "YEAR", column.type)
+    return cast(exp.Null(), None, column.type)
+
+
+def _marked(name: str, kind: SqlType, *arguments: exp.Expr) -> exp.Anonymous:
+    node = exp.Anonymous(this=name, expressions=list(arguments))
+    set_type(node, Type(kind))
+    set_source(node, kind)
+    return node
+
+
+def _own(column: str, kind: SqlType) -> exp.Column:
+    node = exp.Column(this=exp.to_identifier(column, quoted=True), table=exp.to_identifier(ROW, quoted=True))
+    set_type(node, Type(kind))
+    return node
+
+
+def _column(template: Template, name: str) -> Column:
+    table_name, _, column_name = name.partition(".")
+    table = template.table(table_name)
+    column = table.column(column_name) if table is not None else None
+    if column is None or column.mode is Mode.REPEATED:
+        raise NotGranted(
+            Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint or mask names a column the dataset cannot apply it to"
+        )
+    return column
+
+
+def _members(constraint: Constraint) -> list[tuple[str, Any]]:
+    members = [(kind, getattr(constraint, kind)) for kind in ("one_of", "not_one_of", "max", "min", "prefix")]
+    return [(kind, value) for kind, value in members if value is not None]
+
+
+def _bound(column: Column, kind: str, value: Any) -> Any:
+    """The value or sorted list of values that a constraint binds, of the column's own type."""
+    fits = kind in ("one_of", "not_one_of")
+    fits = fits or (kind in ("max", "min") and column.type in _ORDERED)
+    fits = fits or (kind == "prefix" and column.type is SqlType.STRING)
+    try:
+        if not fits:
+            raise Unfit("has no such constraint")
+        if isinstance(value, frozenset):
+            return sorted(_value(column.type, item) for item in value)
+        return _value(column.type, value)
+    except Unfit:
+        raise NotGranted(
+            Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint does not fit the type of its column"
+        ) from None
+
+
+def _value(kind: SqlType, value: ConstraintValue) -> str | int | float | bool | Decimal | date | datetime:
+    if kind is SqlType.STRING:
+        if not isinstance(value, str):
+            raise Unfit("must be text")
+        return value
+    if kind is SqlType.BOOL:
+        if value not in ("true", "false"):
+            raise Unfit("must be true or false")
+        return value == "true"
+    if kind is SqlType.FLOAT64:
+        return float(scalar(SqlType.NUMERIC, value))
+    if kind in _ORDERED:
+        checked: int | Decimal | date | datetime = scalar(kind, value)
+        return checked
+    raise Unfit("has a type without constraints")
