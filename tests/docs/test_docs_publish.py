@@ -1,0 +1,94 @@
+"""The dataset that docs/publish.md builds is one that loads, and is governed as the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+from contract.scope import Constraint, Sensitivity
+from control_plane.descriptor import Effect
+from control_plane.policy import Outcome, PolicyRequest, load_policies
+from control_plane.principals import load_directory
+from control_plane.registry import load_registry
+from queries.template import load_template
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = re.compile(r"^(?:[^\n]*\bFile|Append to) `([\w./-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """The folder as somebody has it who typed the page."""
+    world = tmp_path / "world"
+    (world / "tank-levels" / "data").mkdir(parents=True)
+    (world / "tank-levels" / "templates").mkdir()
+    shutil.copytree(ROOT / "datasets" / "policies", world / "policies")
+    shutil.copy(ROOT / "datasets" / "principals.yaml", world)
+    page = (ROOT / "docs" / "publish.md").read_text(encoding="utf-8")
+    for name, body in FILE.findall(page):
+        with (tmp_path / name).open("a", encoding="utf-8") as file:
+            file.write(body)
+    schema = world / "policies" / "schema.cedarschema"
+    found = re.search(r"^\$ sed -i 's/(.+?)/(.+?)/' world/policies/schema.cedarschema$", page, re.MULTILINE)
+    assert found is not None
+    schema.write_text(re.sub(found[1], found[2], schema.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        runpy.run_path("make_tanks.py")
+    finally:
+        os.chdir(here)
+    return world
+
+
+def test_the_dataset_is_registered(world: Path) -> None:
+    registry = load_registry(world)
+    assert (sorted(registry.datasets), dict(registry.invalid)) == (["tank-levels"], {})
+
+
+def test_the_data_is_where_the_descriptor_says(world: Path) -> None:
+    table = load_registry(world).datasets["tank-levels"].tables[0]
+    assert (world / "tank-levels" / table.file).stat().st_size > 0
+
+
+def test_the_template_loads_and_its_result_may_be_stored(world: Path) -> None:
+    manifest = load_registry(world).datasets["tank-levels"]
+    capability = manifest.capabilities[0]
+    template = load_template(
+        (world / "tank-levels" / str(capability.template)).read_text(encoding="utf-8"),
+        name=str(capability.template),
+        dataset=manifest.dataset,
+        tables=manifest.tables,
+        parameters=capability.parameters,
+        results=capability.results,
+        ceiling=capability.sensitivity,
+    )
+    assert template.deterministic
+    assert template.columns_read == {"tank_level.tank", "tank_level.level_pct"}
+
+
+def test_the_policy_grants_the_operator_the_rows_of_his_site_only(world: Path) -> None:
+    operator = load_directory(world / "principals.yaml").named("operator")
+    assert operator is not None
+    answer = load_policies(world / "policies").evaluate(
+        PolicyRequest(
+            principal=operator,
+            dataset="tank-levels",
+            capability="mean_level",
+            effect=Effect.COMPUTE,
+            sensitivity=Sensitivity.INTERNAL,
+            tenant="acme",
+            policy_id="ACME-TANK-001",
+        )
+    )
+    assert (answer.outcome, answer.policy_id) == (Outcome.PERMIT, "ACME-TANK-001")
+    assert dict(answer.obligations.rows) == {"tank_level.site": Constraint(one_of=frozenset({"Lyon"}))}
+
+
+def test_every_obligation_of_the_page_names_a_column_of_its_dataset(world: Path) -> None:
+    assert load_policies(world / "policies").problems(load_registry(world).datasets) == ()
