@@ -7,6 +7,7 @@ and models see an execution id and a row count.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,8 @@ from remote_agent.answer import Perform
 from remote_agent.outcome import BoundCall, Found, RunIds
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
 from remote_agent.telemetry import refuse_content_capture
+
+log = logging.getLogger(__name__)
 
 APP_NAME = "remote_agent"
 _START = types.Content(role="user", parts=[types.Part(text="{}")])
@@ -62,7 +65,12 @@ class GovernedTool(BaseTool):
             document, execution = await self._perform(run)
         except NotGranted as stop:
             self.stopped = stop
-            return {"error": {"kind": "ToolError", "message": stop.reason.value}}
+        except Exception as fault:
+            # ADK logs what a tool raises, text and all, and that may quote a row or an argument.
+            log.error("the engine failed with %s", type(fault).__name__)
+            self.stopped = NotGranted(Reason.EXECUTION_FAILED, "the dataset agent failed")
+        if self.stopped is not None:
+            return {"error": {"kind": "ToolError", "message": self.stopped.reason.value}}
         self.outcome = Found(document, execution, CacheOutcome("MISS"), run)
         return {"status": "executed", "execution_id": execution.execution_id, "row_count": document.row_count}
 

@@ -1,0 +1,203 @@
+"""Two walls around every tool, each of which holds alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.function_tool import FunctionTool
+from google.genai import types
+
+from contract.authority import Authority
+from contract.errors import DatasetAgentError
+from contract.result import Execution, ResultDocument
+from contract.verdict import NotGranted, Reason
+from remote_agent.executor import AdkExecutor, GovernedTool
+from remote_agent.outcome import RunIds
+from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
+from remote_agent.telemetry import refuse_content_capture
+from tests.authority_builder import make_authority
+
+DOCUMENT = ResultDocument(b"{}", 0, False, "2026-01-01T00:00:00.000000Z")
+EXECUTION = Execution("exe-1", "duckdb", None, "LOCAL", 1.0, 2.0)
+RAN: list[str] = []
+
+
+def raw_bigquery_tool(sql: str) -> dict[str, str]:
+    """Runs any SQL. Nobody should have added this."""
+    RAN.append(sql)
+    return {"rows": sql}
+
+
+class Hostile(BaseLlm):
+    """A model that calls one tool and then says it was granted."""
+
+    model: str = "hostile"
+    tool: str
+    args: dict[str, Any]
+
+    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncIterator[LlmResponse]:
+        asked = [part.function_response for content in llm_request.contents for part in content.parts or []]
+        if any(asked):
+            part = types.Part(text="GRANTED")
+        else:
+            part = types.Part(function_call=types.FunctionCall(name=self.tool, args=self.args, id="c1"))
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+async def run(agent: LlmAgent) -> list[dict[str, Any]]:
+    sessions = InMemorySessionService()
+    runner = Runner(app=App(name="probe", root_agent=agent, plugins=[DatasetPolicyPlugin()]), session_service=sessions)
+    await sessions.create_session(app_name="probe", user_id="u", session_id="s")
+    message = types.Content(role="user", parts=[types.Part(text="go")])
+    responses: list[dict[str, Any]] = []
+    async for event in runner.run_async(user_id="u", session_id="s", new_message=message):
+        responses += [dict(r.response or {}) for r in event.get_function_responses()]
+    return responses
+
+
+async def test_a_tool_added_by_mistake_is_blocked_and_its_body_never_runs() -> None:
+    RAN.clear()
+    agent = LlmAgent(
+        name="x",
+        model=Hostile(tool="raw_bigquery_tool", args={"sql": "SELECT 1"}),
+        tools=[FunctionTool(raw_bigquery_tool)],
+    )
+    responses = await run(agent)
+    assert responses[0]["status"] == "blocked"
+    assert responses[0]["error"]["kind"] == "GuardrailBlocked"
+    assert RAN == []
+
+
+async def test_a_tool_behind_another_agent_is_blocked_too() -> None:
+    RAN.clear()
+    inner = LlmAgent(
+        name="inner",
+        model=Hostile(tool="raw_bigquery_tool", args={"sql": "x"}),
+        tools=[FunctionTool(raw_bigquery_tool)],
+    )
+    for include in (True, False):
+        tool = AgentTool(inner, include_plugins=include)
+        outer = LlmAgent(name="outer", model=Hostile(tool="inner", args={"request": "go"}), tools=[tool])
+        responses = await run(outer)
+        assert responses[0]["status"] == "blocked"
+    assert RAN == []
+
+
+class Context:
+    """What the plugin reads of a tool context."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session = type("Session", (), {"id": session_id})()
+
+
+@pytest.fixture
+def tool() -> GovernedTool:
+    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
+        return DOCUMENT, EXECUTION
+
+    return GovernedTool("compare_batches", "compare", perform)
+
+
+async def judged(tool: BaseTool, admitted: Admitted | None, *, args: dict[str, Any] | None = None) -> str | None:
+    token = ADMITTED.set(admitted)
+    try:
+        block = await DatasetPolicyPlugin().before_tool_callback(
+            tool=tool,
+            tool_args=args or {},
+            tool_context=Context("s"),  # type: ignore[arg-type]
+        )
+    finally:
+        ADMITTED.reset(token)
+    return None if block is None else str(block["reason"])
+
+
+async def test_only_the_admitted_tool_object_in_its_session_runs(tool: GovernedTool) -> None:
+    authority = make_authority()
+    twin = GovernedTool("compare_batches", "compare", tool._perform)
+    assert await judged(tool, Admitted(authority, tool, "s")) is None
+    assert await judged(tool, None) == "NO_ACTIVE_GRANT"
+    assert await judged(twin, Admitted(authority, tool, "s")) == "UNREGISTERED_CAPABILITY"
+    assert await judged(tool, Admitted(authority, tool, "other")) == "NO_ACTIVE_GRANT"
+    assert await judged(tool, Admitted(authority, tool, "s"), args={"batch_a": "B9"}) == "ARGUMENTS_INVALID"
+
+
+async def test_a_tool_error_is_never_answered_with_a_result(tool: GovernedTool) -> None:
+    answered = await DatasetPolicyPlugin().on_tool_error_callback(
+        tool=tool,
+        tool_args={},
+        tool_context=Context("s"),
+        error=RuntimeError(),  # type: ignore[arg-type]
+    )
+    assert answered is None
+
+
+def test_a_runner_without_the_policy_plugin_is_not_built() -> None:
+    class Other(BasePlugin):
+        pass
+
+    for plugins in ([], [Other(name="other"), DatasetPolicyPlugin()]):
+        with pytest.raises(RuntimeError):
+            require_policy(list(plugins))
+
+
+async def test_the_declaration_shows_name_and_description_only(tool: GovernedTool) -> None:
+    declaration = tool._get_declaration()
+    assert declaration.parameters_json_schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert "BPD" not in declaration.model_dump_json()
+
+
+async def test_what_blocks_the_tool_leaves_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blocking(BasePlugin):
+        async def before_tool_callback(self, **_: Any) -> dict[str, str]:
+            return {"status": "blocked"}
+
+    executor = AdkExecutor(extra_plugins=[Blocking(name="blocking")])
+
+    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
+        raise AssertionError("the body must not run")
+
+    with pytest.raises(NotGranted) as stop:
+        await executor.execute(make_authority(), _Call(), perform)  # type: ignore[arg-type]
+    assert stop.value.reason is Reason.NO_ACTIVE_GRANT
+
+
+class _Call:
+    def parts(self) -> tuple[Any, Any, Any]:
+        descriptor = type("D", (), {"tool_name": "compare_batches", "name": "compare_batches", "description": "d"})()
+        return None, type("C", (), {"descriptor": descriptor})(), None
+
+
+async def test_the_executor_hands_rows_to_the_path_and_forgets_its_session() -> None:
+    executor = AdkExecutor()
+
+    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
+        assert run.function_call_id
+        return DOCUMENT, EXECUTION
+
+    found = await executor.execute(make_authority(), _Call(), perform)  # type: ignore[arg-type]
+    assert found.document is DOCUMENT
+    assert (await executor.sessions.list_sessions(app_name="remote_agent")).sessions == []
+    assert ADMITTED.get() is None
+
+
+def test_content_capture_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    with pytest.raises(DatasetAgentError, match="unset OTEL"):
+        refuse_content_capture()
+
+
+def test_an_authority_is_the_only_way_in() -> None:
+    with pytest.raises(TypeError):
+        Authority(*[None] * 12, proof=None)  # type: ignore[arg-type]

@@ -1,0 +1,195 @@
+"""What changes on disk is taken over on reload; what is broken is named; who goes away stops their query."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from contract.call import Operation
+from contract.canonical import sha256_hex
+from contract.settings import SHIPPED_DATASETS
+from contract.verdict import NotGranted, Reason
+from grants.state import names_of
+from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, message, running_agent, task_of
+
+DATASET, CAPABILITY = "purification-batches", "compare_batches"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[tuple[RunningAgent, Asker]]:
+    """An agent over a copy of the datasets that the test may change."""
+    shutil.copytree(SHIPPED_DATASETS, tmp_path / "datasets")
+    settings = agent_home(tmp_path / "home", datasets=tmp_path / "datasets")
+    with running_agent(settings) as agent:
+        yield agent, Asker(settings, agent.url)
+
+
+def edit(path: Path, change: Any) -> None:
+    raw = yaml.safe_load(path.read_text())
+    change(raw)
+    path.write_text(yaml.safe_dump(raw, sort_keys=False))
+
+
+def reload(agent: RunningAgent) -> None:
+    agent.run(agent.lifecycle.reload())
+
+
+def test_an_entitlement_taken_away_here_refuses_after_a_reload(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+    def take_away(raw: dict[str, Any]) -> None:
+        person = next(entry for entry in raw["principals"] if entry["name"] == "process_engineer")
+        person["entitlements"][DATASET].remove(CAPABILITY)
+
+    edit(agent.settings.datasets / "principals.yaml", take_away)
+    reload(agent)
+    decision = decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))
+    assert decision["reason"] == "INSUFFICIENT_PRIVILEGE"
+
+
+def test_a_new_revision_makes_old_grants_stale_and_the_cache_miss_once(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    call = asker.call(DATASET, CAPABILITY, COMPARE)
+    old = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
+    edit(agent.settings.datasets / DATASET / "descriptor.yaml", lambda raw: raw.update(revision="s3-etag-new"))
+    reload(agent)
+    assert decision_of(task_of(asker.send(call, asker.headers(old))))["reason"] == "UNKNOWN_DATASET_REVISION"
+    outcomes = [
+        asker.ask(DATASET, CAPABILITY, COMPARE)["metadata"]["urn:dataset-agent:ext:execution-grant:v1/cache"]["outcome"]
+        for _ in range(2)
+    ]
+    assert outcomes == ["MISS", "HIT"]
+
+
+def test_a_broken_dataset_is_named_and_the_others_are_served(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    scope = asker.scope("chromatography-results", "search")
+    (agent.settings.datasets / "chromatography-results" / "descriptor.yaml").write_text("dataset: [")
+    reload(agent)
+    report = httpx.get(agent.url + "/readyz").json()
+    assert list(report["invalid"]) == ["chromatography-results"]
+    call = asker.call("chromatography-results", "search", {"query": "a"})
+    grant = asker.grant(scope, Operation("SendMessage", call_hash=sha256_hex(call)))
+    assert decision_of(task_of(asker.send(call, asker.headers(grant))))["reason"] == "DESCRIPTOR_INVALID"
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+
+def test_broken_policies_keep_the_old_version_in_force_and_say_so(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    policy = next((agent.settings.datasets / "policies").glob("*.cedar"))
+    policy.write_text("permit (")
+    reload(agent)
+    report = httpx.get(agent.url + "/readyz").json()
+    assert report["generation"] == 1
+    assert policy.name in report["reload_fault"]
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+
+def test_a_grant_revoked_while_the_query_runs_releases_no_row(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    service = agent.lifecycle.service
+    engine = service.world.datasets[DATASET].engine
+    inner = engine.run
+
+    async def run(authority: Any, *args: Any, **kwargs: Any) -> Any:
+        result = await inner(authority, *args, **kwargs)
+        await revoke_subject(service, authority)
+        return result
+
+    engine.run = run  # type: ignore[method-assign]
+    task = asker.ask(DATASET, CAPABILITY, {"batch_a": "B031", "batch_b": "B032"})
+    assert decision_of(task)["reason"] == "GRANT_REVOKED"
+    assert "artifacts" not in task
+
+
+async def revoke_subject(service: Any, authority: Any) -> None:
+    kind, value = next(pair for pair in names_of(authority.grant, None) if pair[0].value == "subject")
+    await service.state.revoke(kind, value, not_before=time.time() + 5)
+
+
+def test_a_caller_who_disconnects_stops_the_query_and_leaves_one_row(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    service = agent.lifecycle.service
+    engine = service.world.datasets[DATASET].engine
+    cancelled: list[bool] = []
+
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    engine.run = run  # type: ignore[method-assign]
+    before = len(agent.rows())
+    call = asker.call(DATASET, CAPABILITY, {"batch_a": "B033", "batch_b": "B034"})
+    grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(call)}}
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(agent.url + "/", json=body, headers=asker.headers(grant), timeout=0.5)
+    deadline = time.monotonic() + 10
+    while len(agent.rows()) == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    rows = agent.rows()[before:]
+    assert [row.cells["reason"] for row in rows] == ["CANCELLED"]
+    assert cancelled == [True]
+
+
+def test_without_evidence_there_are_no_rows(own: tuple[RunningAgent, Asker], monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, asker = own
+
+    async def full(row: Any) -> Any:
+        raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the disk is full")
+
+    monkeypatch.setattr(agent.lifecycle.service.ledger, "append_async", full)
+    task = asker.ask(DATASET, CAPABILITY, COMPARE)
+    assert decision_of(task)["reason"] == "EVIDENCE_UNAVAILABLE"
+    assert "artifacts" not in task
+
+
+def test_an_unreachable_state_store_is_indeterminate_and_nothing_runs(
+    own: tuple[RunningAgent, Asker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, asker = own
+
+    async def down(*args: Any, **kwargs: Any) -> None:
+        raise NotGranted(Reason.STATE_UNAVAILABLE, "the state store cannot be reached")
+
+    monkeypatch.setattr(agent.lifecycle.service.state, "spend", down)
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["reason"] == "STATE_UNAVAILABLE"
+
+
+def test_a_fault_in_the_path_is_one_row_and_no_text_of_the_fault(
+    own: tuple[RunningAgent, Asker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent, asker = own
+
+    def broken(row: Any) -> Any:
+        raise RuntimeError("cell value zebra-9000")
+
+    engine = agent.lifecycle.service.world.datasets[DATASET].engine
+    monkeypatch.setattr(engine, "run", broken)
+    before = len(agent.rows())
+    task = asker.ask(DATASET, CAPABILITY, {"batch_a": "B035", "batch_b": "B036"})
+    assert decision_of(task)["reason"] == "EXECUTION_FAILED"
+    assert "zebra" not in str(task["status"]) + caplog.text
+    assert len(agent.rows()) == before + 1
+
+
+def test_a_request_keeps_the_world_it_started_with(own: tuple[RunningAgent, Asker]) -> None:
+    agent, _ = own
+    before = agent.lifecycle.service.world
+    reload(agent)
+    after = agent.lifecycle.service.world
+    assert after.generation == before.generation + 1
+    assert replace(before, generation=0) != after
