@@ -7,7 +7,7 @@ from typing import Final
 from sqlglot import exp
 
 from contract.schema import SqlType
-from queries.duckdb_dialect import call, rule, typed
+from queries.duckdb_dialect import call, finite, rule, typed
 from queries.typed import source_type, sql_type
 
 S = SqlType
@@ -26,10 +26,10 @@ def _finished(node: exp.Expr, core: exp.Expr, how: str) -> exp.Expr:
     if isinstance(node.parent, exp.Window):
         core.meta[_FINISH] = how
         return core
-    return _finish(core, how, None)
+    return _finish(node, core, how, None)
 
 
-def _finish(core: exp.Expr, how: str, window: exp.Window | None) -> exp.Expr:
+def _finish(node: exp.Expr, core: exp.Expr, how: str, window: exp.Window | None) -> exp.Expr:
     over = core if window is None else window
     match how:
         case "int":
@@ -37,7 +37,7 @@ def _finish(core: exp.Expr, how: str, window: exp.Window | None) -> exp.Expr:
         case "numeric":
             return typed(over, S.NUMERIC)
         case "float":
-            return call("gsql_finite", over)
+            return finite(node, over)
         case "avg_numeric":
             counted = call("count", core.expressions[0].copy())
             if window is not None:
@@ -53,7 +53,7 @@ def _window(node: exp.Expr) -> exp.Expr:
     how = node.this.meta.get(_FINISH)
     if how is None or not isinstance(node, exp.Window):
         return node
-    return _finish(node.this, how, node)
+    return _finish(node, node.this, how, node)
 
 
 @rule(exp.CountIf)

@@ -28,11 +28,8 @@ TYPES: Final[dict[SqlType, str]] = {
     S.TIMESTAMP: "TIMESTAMPTZ",
     S.BYTES: "BLOB",
 }
-_MICROS: Final = {
-    "MICROSECOND": 1, "MILLISECOND": 1_000, "SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-}  # fmt: skip
-_FLOAT_CHAIN: Final = (exp.Add, exp.Sub, exp.Mul, exp.Neg)
+_KEEPS: Final = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Sum, exp.Avg)
+_PASSES: Final = (exp.Paren, exp.Alias, exp.Round, exp.Coalesce)
 Rule = Callable[[exp.Expr], exp.Expr]
 RULES: Final[dict[type[exp.Expr], Rule]] = {}
 
@@ -118,43 +115,62 @@ def _in(node: exp.Expr) -> exp.Expr:
 @rule(exp.Like)
 def _like(node: exp.Expr) -> exp.Expr:
     test = exp.Escape(this=exp.Like(this=node.this, expression=node.expression), expression=exp.Literal.string("\\"))
-    return exp.Not(this=exp.Paren(this=test)) if node.args.get("negate") else exp.Paren(this=test)
+    return exp.Paren(this=exp.Not(this=exp.Paren(this=test)) if node.args.get("negate") else test)
 
 
 @rule(exp.Add, exp.Sub, exp.Mul, exp.Neg)
 def _arithmetic(node: exp.Expr) -> exp.Expr:
     kind = sql_type(node)
     if kind is S.FLOAT64:
-        # Overflow is looked for once, at the top of a chain: an infinity does not vanish inside it.
-        outer = node.parent
-        while isinstance(outer, exp.Paren):
-            outer = outer.parent
-        return node if isinstance(outer, _FLOAT_CHAIN) else call("gsql_finite", node)
+        return finite(node, node)
     if kind is S.NUMERIC and isinstance(node, exp.Mul):
         return typed(node, S.NUMERIC)
     return typed(node, S.INT64) if isinstance(node, exp.Neg) and kind is S.INT64 else node
 
 
-@rule(exp.Div)
+@rule(exp.Div, exp.SafeDivide)
 def _div(node: exp.Expr) -> exp.Expr:
-    name = "gsql_div_numeric" if sql_type(node) is S.NUMERIC else "gsql_div"
-    return call(name, node.this, node.expression)
-
-
-@rule(exp.SafeDivide)
-def _safe_divide(node: exp.Expr) -> exp.Expr:
-    name = "gsql_safe_div_numeric" if sql_type(node) is S.NUMERIC else "gsql_safe_div"
-    return call(name, node.this, node.expression)
+    left, right = node.this, node.expression
+    if isinstance(node, exp.SafeDivide):
+        right = call("nullif", right, 0)
+    if sql_type(node) is S.NUMERIC:
+        return call("gsql_div_numeric", left, right)
+    quotient = exp.Paren(this=exp.Div(this=_operand(left), expression=_operand(right), typed=False, safe=False))
+    return finite(node, quotient)
 
 
 @rule(exp.IntDiv)
 def _int_div(node: exp.Expr) -> exp.Expr:
-    return call("gsql_div_int", node.this, node.expression)
+    return call("gsql_div", node.this, node.expression)
 
 
 @rule(exp.Mod)
 def _mod(node: exp.Expr) -> exp.Expr:
     return call("gsql_mod", node.this.unnest(), node.expression.unnest())
+
+
+def finite(node: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """``value``, checked for overflow unless an infinity in ``node``'s place is found later.
+
+    GoogleSQL fails where a FLOAT64 overflows, DuckDB goes on with an infinity. Sums, products,
+    dividends and rounding keep it non-finite, and the engine checks the columns it returns; in
+    a comparison, a divisor or an inner query it would go unseen.
+    """
+    child, outer = node, node.parent
+    while outer is not None:
+        if isinstance(outer, (exp.Div, exp.SafeDivide)) and child.arg_key == "this" or isinstance(outer, _KEEPS):
+            return value
+        branch = isinstance(outer, (exp.If, exp.Case)) and child.arg_key != "this"
+        if isinstance(outer, exp.Select) and outer.parent is None and child.arg_key == "expressions":
+            return value
+        if not branch and not isinstance(outer, _PASSES):
+            break
+        child, outer = outer, outer.parent
+    return call("gsql_finite", value)
+
+
+def _operand(node: exp.Expr) -> exp.Expr:
+    return exp.Paren(this=node) if isinstance(node, exp.Binary) else node
 
 
 @rule(exp.Cast)
@@ -164,13 +180,10 @@ def _cast(node: exp.Expr) -> exp.Expr:
         return typed(value, target)
     if (source, target) == (S.FLOAT64, S.INT64):
         return typed(call("round", value), S.INT64)
-    if (source, target) == (S.NUMERIC, S.FLOAT64):
-        # Through text: DuckDB's own way is off by one bit for some values.
-        return typed(cast(value, "VARCHAR"), S.FLOAT64)
     if (source, target) == (S.NUMERIC, S.STRING):
         return call("gsql_numeric_text", value)
     if target is S.TIMESTAMP:
-        return exp.AtTimeZone(this=typed(value, S.DATETIME), zone=exp.Literal.string("UTC"))
+        return local(typed(value, S.DATETIME), "UTC")
     if source is S.TIMESTAMP:
         return typed(local(value, "UTC"), target)
     return typed(value, target)
@@ -271,22 +284,22 @@ def _round(node: exp.Expr) -> exp.Expr:
 
 @rule(exp.Sqrt, exp.Ln)
 def _real(node: exp.Expr) -> exp.Expr:
-    return call(f"gsql_{node.key}", node.this)
+    return call(node.key, node.this)
 
 
 @rule(exp.Log)
 def _log10(node: exp.Expr) -> exp.Expr:
-    return call("gsql_log10", node.expression)
+    return call("log10", node.expression)
 
 
 @rule(exp.Exp)
 def _exp(node: exp.Expr) -> exp.Expr:
-    return call("gsql_finite", call("exp", node.this))
+    return finite(node, call("exp", node.this))
 
 
 @rule(exp.Pow)
 def _power(node: exp.Expr) -> exp.Expr:
-    return call("gsql_finite", call("pow", node.this, node.expression))
+    return finite(node, call("pow", node.this, node.expression))
 
 
 @rule(exp.Anonymous)

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from contract.authority import Authority
 from contract.errors import Category, Component, DatasetAgentError
@@ -52,6 +54,8 @@ def _settings(memory_limit: str, threads: int, timeout: float) -> tuple[str, ...
         f"SET memory_limit='{memory_limit}'",
         f"SET threads={threads}",
         "SET max_expression_depth=250",
+        # Division by zero and logarithms of zero then fail, as in GoogleSQL.
+        "SET GLOBAL ieee_floating_point_ops=false",
         # A second line behind the engine's own timer.
         f"SET GLOBAL max_execution_time={int((timeout + _GRACE) * 1000)}",
         "SET enable_external_access=false",
@@ -259,6 +263,7 @@ class DuckDbEngine:
         encoder.check_schema(reader.schema)
         try:
             for batch in reader:
+                _check_finite(batch)
                 encoder.add(batch)
                 if job.stopped:
                     raise duckdb.InterruptException("stopped")
@@ -340,6 +345,13 @@ def _check_text(cursor: duckdb.DuckDBPyConnection, template: Template, text: str
     wanted = {f"{DATA_SCHEMA}.{name} AS {ROW}" for name in template.tables_read}
     if set(cursor.get_table_names(with_nulls, qualified=True)) != wanted:
         raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+
+
+def _check_finite(batch: pa.RecordBatch) -> None:
+    """Base data holds no NaN and no infinity, so one in a result is an overflow."""
+    for column in batch.columns:
+        if pa.types.is_float64(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
+            raise ArithmeticError("a FLOAT64 overflows")
 
 
 def _too_large() -> NotGranted:

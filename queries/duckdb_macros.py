@@ -17,25 +17,15 @@ _E9: Final = "1000000000"
 
 MACROS: Final[dict[str, str]] = {
     "gsql_finite(x)": "CASE WHEN NOT isfinite(x) THEN error('a FLOAT64 overflows') ELSE x END",
-    "gsql_div(a, b)": "CASE WHEN b = 0 THEN error('division by zero') ELSE gsql_finite(a / b) END",
-    "gsql_safe_div(a, b)": "CASE WHEN b = 0 OR NOT isfinite(a / CASE WHEN b = 0 THEN 1 ELSE b END) THEN NULL ELSE a / b END",
-    "gsql_div_int(a, b)": "CASE WHEN b = 0 THEN error('division by zero') ELSE a // b END",
-    "gsql_mod(a, b)": "CASE WHEN b = 0 THEN error('division by zero') ELSE a % b END",
-    # A NUMERIC in units of its ninth decimal place.
+    # A NUMERIC in units of its ninth decimal place, and back.
     "gsql_units(x)": f"CAST(x * CAST({_E9} AS DECIMAL(10, 0)) AS HUGEINT)",
     "gsql_of_units(q)": "CAST(CAST(q AS DECIMAL(38, 0)) * CAST('0.000000001' AS DECIMAL(10, 9)) AS DECIMAL(38, 9))",
-    # Rounds half away from zero: twice the dividend plus the divisor, both without sign.
-    "gsql_div_units(n, d)": "sign(n) * sign(d) * ((abs(n) + abs(d) // 2) // abs(d))",
-    "gsql_div_numeric(a, b)": "CASE WHEN b = 0 THEN error('division by zero') "
-    f"ELSE gsql_of_units(gsql_div_units(gsql_units(a) * {_E9}, CASE WHEN b = 0 THEN 1 ELSE gsql_units(b) END)) END",
-    "gsql_safe_div_numeric(a, b)": f"CASE WHEN b = 0 THEN NULL "
-    f"ELSE gsql_of_units(gsql_div_units(gsql_units(a) * {_E9}, CASE WHEN b = 0 THEN 1 ELSE gsql_units(b) END)) END",
-    "gsql_avg_numeric(s, n)": "CASE WHEN n = 0 THEN NULL ELSE gsql_of_units(gsql_div_units(gsql_units(s), CASE WHEN n = 0 THEN 1 ELSE n END)) END",
-    "gsql_sqrt(x)": "CASE WHEN x < 0 THEN error('SQRT of a negative number') ELSE sqrt(CASE WHEN x < 0 THEN 0 ELSE x END) END",
-    "gsql_ln(x)": "CASE WHEN x <= 0 THEN error('logarithm of a number that is not positive') "
-    "ELSE ln(CASE WHEN x <= 0 THEN 1 ELSE x END) END",
-    "gsql_log10(x)": "CASE WHEN x <= 0 THEN error('logarithm of a number that is not positive') "
-    "ELSE log10(CASE WHEN x <= 0 THEN 1 ELSE x END) END",
+    # Half of a whole number, away from zero: the quotient of the doubled dividend rounds by it.
+    "gsql_half(q)": "(q + sign(q)) // 2",
+    "gsql_div_numeric(a, b)": f"gsql_of_units(gsql_half(2 * gsql_units(a) * {_E9} // gsql_units(b)))",
+    "gsql_avg_numeric(s, n)": "gsql_of_units(gsql_half(2 * gsql_units(s) // nullif(n, 0)))",
+    "gsql_div(a, b)": "a // b",
+    "gsql_mod(a, b)": "a % b",
     "gsql_trim(x)": f"trim(x, '{_WHITE}')",
     "gsql_ltrim(x)": f"ltrim(x, '{_WHITE}')",
     "gsql_rtrim(x)": f"rtrim(x, '{_WHITE}')",

@@ -57,14 +57,14 @@ def _date_diff(node: exp.Expr) -> exp.Expr:
 
 
 def _week_index(value: exp.Expr, shift: int) -> exp.Expr:
-    return call("gsql_div_int", exp.Add(this=call("gsql_days", value), expression=exp.Literal.number(shift)), 7)
+    return call("gsql_div", exp.Add(this=call("gsql_days", value), expression=exp.Literal.number(shift)), 7)
 
 
 @rule(exp.TimestampDiff)
 def _timestamp_diff(node: exp.Expr) -> exp.Expr:
     micros = exp.Sub(this=call("epoch_us", node.this), expression=call("epoch_us", node.expression))
     factor = _MICROS[part_of(node)]
-    return exp.Paren(this=micros) if factor == 1 else call("gsql_div_int", micros, factor)
+    return exp.Paren(this=micros) if factor == 1 else call("gsql_div", micros, factor)
 
 
 @rule(exp.DateTrunc)
