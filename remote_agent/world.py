@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from types import MappingProxyType
@@ -12,8 +13,8 @@ from contract.settings import Settings
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
 from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
 from control_plane.policy import PolicySet, load_policies
-from control_plane.principals import load_directory
-from control_plane.registry import load_registry
+from control_plane.principals import Directory, load_directory
+from control_plane.registry import Registry, load_registry
 from queries.duckdb_engine import DuckDbEngine
 from queries.template import Template, TemplateError, load_template
 from remote_agent.service import ServedCapability, ServedDataset, World
@@ -27,9 +28,7 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
     Raises ``DatasetAgentError`` where principals or policies are broken: without them no
     decision is possible. A broken dataset only lands in ``invalid``.
     """
-    policies = load_policies(settings.datasets / "policies")
-    directory = load_directory(settings.datasets / "principals.yaml")
-    registry = load_registry(settings.datasets)
+    policies, directory, registry = await asyncio.to_thread(_read, settings.datasets)
     if problems := policies.problems(registry.datasets):
         raise DatasetAgentError(Component.REMOTE_AGENT, Category.CONFIGURATION, "remote_agent.policies", problems[0])
     datasets: dict[str, ServedDataset] = {}
@@ -51,6 +50,10 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
     )
 
 
+def _read(folder: Path) -> tuple[PolicySet, Directory, Registry]:
+    return load_policies(folder / "policies"), load_directory(folder / "principals.yaml"), load_registry(folder)
+
+
 def evaluator_for(settings: Settings, policies: PolicySet) -> Evaluator:
     """The policy server where one is configured, else the same policies in process."""
     if settings.policy_url:
@@ -59,7 +62,22 @@ def evaluator_for(settings: Settings, policies: PolicySet) -> Evaluator:
 
 
 async def _open(manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes) -> ServedDataset:
-    engine = DuckDbEngine.open(
+    # Building and parsing take seconds of CPU: requests are answered meanwhile.
+    engine = await asyncio.to_thread(_engine, manifest, folder, settings, mask_key)
+    try:
+        served = await asyncio.to_thread(
+            lambda: {c.name: _capability(c, manifest, folder) for c in manifest.capabilities if c.template}
+        )
+        for capability in served.values():
+            await engine.check(capability.template)
+    except BaseException:
+        await engine.close()
+        raise
+    return ServedDataset(descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine)
+
+
+def _engine(manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes) -> DuckDbEngine:
+    return DuckDbEngine.open(
         manifest.dataset,
         manifest.version,
         folder,
@@ -70,14 +88,6 @@ async def _open(manifest: DatasetManifest, folder: Path, settings: Settings, mas
         mask_key=mask_key,
         revision=manifest.revision,
     )
-    try:
-        served = {c.name: _capability(c, manifest, folder) for c in manifest.capabilities if c.template}
-        for capability in served.values():
-            await engine.check(capability.template)
-    except BaseException:
-        await engine.close()
-        raise
-    return ServedDataset(descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine)
 
 
 def _capability(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> ServedCapability:
