@@ -47,7 +47,7 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
     trail = Trail(request=request)
 
     async def path() -> Answer:
-        trail.grant = grant = verify(request, service, now)
+        trail.grant = grant = await verify(request, service, now)
         trail.call = call = bind(request, grant, world)
         trail.decision, authority = await admit(grant, call, world, now)
         await spend(authority, service, now)
@@ -62,11 +62,12 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
     return await accountable(path, trail, service)
 
 
-def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
+async def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
     """The grant in the header, for this receiver, this client and this operation."""
+    header = request.grant_header()
     grant = verify_chain(
-        request.grant_header(),
-        trust=service.trust,
+        header,
+        trust=await service.published_keys.complete(service.trust, header, now=now),
         audience=service.agent_id,
         client=request.client,
         operation=request.operation,

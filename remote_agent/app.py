@@ -114,7 +114,7 @@ async def _askable(service: Service, caller: Caller, grants: tuple[str, ...]) ->
     """What the person of a ``discover`` leaf may ask, decided like any call. Raises ``NotGranted``."""
     request = Governed(client=caller.agent, operation=DISCOVER, grants=grants, on_behalf_of=caller.person)
     now, world = service.clock(), service.world
-    grant = verify(request, service, now)
+    grant = await verify(request, service, now)
     await service.state.spend(grant, policy=None, now=now)
     principal = world.directory.find(grant.issuer, grant.subject)
     shown: list[DatasetDescriptor] = []

@@ -31,7 +31,7 @@ async def negotiate(request: Request, service: Service, discuss: Discuss) -> Ans
     trail = Trail(request=request)
 
     async def path() -> Answer:
-        trail.grant = grant = verify(request, service, now)
+        trail.grant = grant = await verify(request, service, now)
         trail.decision, descriptor = await _admissible(grant, world, now)
         await service.state.spend(grant, policy=None, now=now)
         question = request.question or ""

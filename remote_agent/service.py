@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cache.result_cache import ResultCache
 from contract.signing import Signer
@@ -18,6 +18,7 @@ from control_plane.evaluator import Evaluator
 from control_plane.principals import Directory
 from control_plane.registry import InvalidDataset
 from evidence.ledger import Ledger
+from grants.jwks import PublishedKeys
 from grants.state import StateStore
 from grants.trust import Trust
 from queries.engine import Engine
@@ -82,4 +83,5 @@ class Service:
     ledger: Ledger
     max_result_bytes: int
     cache_enabled: bool = True
+    published_keys: PublishedKeys = field(default_factory=PublishedKeys)
     clock: Callable[[], float] = time.time
