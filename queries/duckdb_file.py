@@ -140,10 +140,13 @@ def _import(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -
         with pq.ParquetFile(source) as file:
             schema = pa.schema([pa.field(column.name, _arrow_type(column)) for column in table.columns])
             _check_types(table, file.schema_arrow)
-            reader = pa.RecordBatchReader.from_batches(schema, _batches(table, file, schema))
-            connection.register("__incoming", reader)
-            connection.execute(f'INSERT INTO "{DATA_SCHEMA}"."{table.name}" SELECT * FROM __incoming')  # noqa: S608
-            connection.unregister("__incoming")
+            connection.begin()
+            # Batch by batch: inside a reader a fault of ours would come back as one of the engine's.
+            for batch in _batches(table, file, schema):
+                connection.register("__incoming", pa.Table.from_batches([batch]))
+                connection.execute(f'INSERT INTO "{DATA_SCHEMA}"."{table.name}" SELECT * FROM __incoming')  # noqa: S608
+                connection.unregister("__incoming")
+            connection.commit()
     except (pa.ArrowException, OSError) as error:
         raise DataError(table.file, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
 

@@ -352,6 +352,8 @@ def _check_tokens(sql: str, tokens: list[Token]) -> None:
         following = tokens[index + 1] if index + 1 < len(tokens) else None
         if token.token_type in _TEXT_TOKENS:
             _check_text(sql[token.start : token.end + 1], token)
+        if token.token_type is TokenType.IDENTIFIER and "\\" in sql[token.start : token.end + 1]:
+            raise Refused("a name with an escape is not accepted", line=token.line)
         if token.token_type is TokenType.PARAMETER and following and following.token_type is TokenType.PARAMETER:
             raise Refused("a system variable is not accepted", line=token.line)
         if following is not None and following.token_type is TokenType.L_PAREN:

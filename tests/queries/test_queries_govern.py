@@ -140,7 +140,11 @@ def _oracle(data: dict[str, list[dict[str, Any]]], case: dict[str, Any]) -> dict
     for table in TABLES:
         conditions = [(name.split(".")[1], rule) for name, rule in wanted if name.startswith(f"{table.name}.")]
         kept = [row for row in data[table.name] if all(_keeps(row[column], rule) for column, rule in conditions)]
-        masks = {name.split(".")[1]: mask for name, mask in case.get("masks", {}).items() if name.startswith(f"{table.name}.")}
+        masks = {
+            name.split(".")[1]: mask
+            for name, mask in case.get("masks", {}).items()
+            if name.startswith(f"{table.name}.")
+        }
         kinds = {column.name: column.type.value for column in table.columns}
         out[table.name] = [
             {name: _shown(value, kinds[name], masks[name]) if name in masks else value for name, value in row.items()}
@@ -182,7 +186,9 @@ async def test_governed_results_equal_those_of_tables_filtered_and_masked_before
 def test_no_value_of_a_constraint_enters_the_text() -> None:
     loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
     hostile = "x') OR 1=1 --"
-    authority = _authority(rows={"orders.region": {"one_of": [hostile], "prefix": "'; DROP"}, "orders.id": {"max": 77123}})
+    authority = _authority(
+        rows={"orders.region": {"one_of": [hostile], "prefix": "'; DROP"}, "orders.id": {"max": 77123}}
+    )
     governed = govern(loaded, authority)
     text = to_duckdb(rewrite(loaded, governed.shape))
     assert "DROP" not in text
@@ -207,7 +213,9 @@ def test_a_column_outside_the_permitted_ones_is_refused_wherever_it_is_read() ->
         "SELECT o.id FROM orders AS o WHERE EXISTS (SELECT 1 FROM orders AS p WHERE p.note = 'x') ORDER BY o.id",
     ):
         with pytest.raises(NotGranted) as refused:
-            govern(template(sql, "id:INT64"), _authority(columns=["orders.id"], grant_columns=["orders.id", "orders.note"]))
+            govern(
+                template(sql, "id:INT64"), _authority(columns=["orders.id"], grant_columns=["orders.id", "orders.note"])
+            )
         assert refused.value.reason is Reason.COLUMN_NOT_PERMITTED
         assert "note" not in refused.value.message
 
