@@ -4,83 +4,114 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from cache import inspect
+from cache.inspect import EntryView
 from cache.opening import open_store
 from cache.store import CacheStore, StoreUnavailable
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from dataset_agent.console import EXIT_USAGE, AsJson, fail, print_json, say, table
+from dataset_agent.configuration import load_settings
+from dataset_agent.console import AsJson, print_json, say, table
 
 T = TypeVar("T")
 cache_app = typer.Typer(help="Inspect the semantic result cache.", no_args_is_help=True)
 
+_DIMENSIONS: Final = {
+    "dataset": "dataset",
+    "version": "dataset_version",
+    "capability": "capability",
+    "class": "principal_class",
+    "policy": "policy_version",
+    "schema": "schema_version",
+    "freshness": "freshness",
+}
+_STACKED: Final = (
+    ("key",),
+    ("dataset", "version"),
+    ("capability", "class"),
+    ("policy", "schema", "freshness"),
+    ("age", "expires"),
+    ("bytes", "hits"),
+)
+_SHORTEST: Final = 8
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
 
 @cache_app.command("keys")
-def keys(as_json: AsJson = False, limit: Annotated[int, typer.Option(help="Show at most so many.")] = 1_000) -> None:
+def keys(
+    full: Annotated[bool, typer.Option("--full", help="Print whole keys, one a line.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 1_000,
+    as_json: AsJson = False,
+) -> None:
     """List entries with their plain dimensions. No scope, argument or row is readable from them."""
-    found = _with_store(lambda store: inspect.entries(store, now=time.time(), limit=limit))
+    found = with_store(load_settings(), lambda store: inspect.entries(store, now=time.time(), limit=limit))
     if as_json:
         print_json([entry.to_json() for entry in found])
-        return
-    if not found:
+    elif full:
+        for entry in found:
+            say(entry.key)
+    elif found:
+        entry_table(found)
+    else:
         say("The cache is empty.")
-        return
-    names = (
-        "dataset",
-        "dataset_version",
-        "capability",
-        "principal_class",
-        "policy_version",
-        "schema_version",
-        "freshness",
-    )
-    table(
-        f"{len(found)} entries",
-        ("key", *names, "age s", "expires in s", "bytes", "hits"),
-        [
-            (
-                entry.key,
-                *(entry.dimensions.get(name, "") for name in names),
-                _seconds(entry.age_s),
-                _seconds(entry.expires_in_s),
-                entry.size,
-                entry.hits,
-            )
-            for entry in found
-        ],
-    )
 
 
 @cache_app.command("show")
-def show(key: str, as_json: AsJson = False) -> None:
+def show(
+    key: Annotated[str, typer.Argument(help="A key, or the end of one, as `cache keys` shows it.")],
+    as_json: AsJson = False,
+) -> None:
     """Show one entry: its dimensions, age, expiry and size."""
-    entry = _with_store(lambda store: inspect.show(store, key, now=time.time()))
-    if entry is None:
-        raise fail("no such entry: copy a key from `dataset-agent cache keys`", EXIT_USAGE)
+    found = with_store(load_settings(), lambda store: inspect.entries(store, now=time.time()))
+    entry = _the_one(found, key)
     if as_json:
         print_json(entry.to_json())
         return
-    table("Cache entry", ("field", "value"), [(name, _cell(value)) for name, value in entry.to_json().items()])
+    members = entry.to_json()
+    dimensions = members.pop("dimensions")
+    rows = [(name, value) for name, value in (members | dimensions).items() if value is not None]
+    table("Cache entry", ("field", "value"), rows)
 
 
 @cache_app.command("stats")
 def stats(as_json: AsJson = False) -> None:
     """Entries, bytes, hits and misses of the store."""
-    found = _with_store(inspect.stats)
+    found = with_store(load_settings(), inspect.stats).to_json()
     if as_json:
-        print_json(found.to_json())
+        print_json(found)
         return
-    table("Cache", ("figure", "value"), [(name, _cell(value)) for name, value in found.to_json().items()])
+    reasons = {f"misses: {reason}": count for reason, count in found.pop("miss_reasons").items()}
+    table("Cache", ("figure", "value"), [(name, _figure(value)) for name, value in (found | reasons).items()])
 
 
-def _with_store(work: Callable[[CacheStore], Awaitable[T]]) -> T:
+def entry_table(entries: Sequence[EntryView]) -> None:
+    """Entries by the shortest end of their keys that tells them apart."""
+    length = _telling([entry.key for entry in entries])
+    rows = [
+        [
+            entry.key[-length:] if entry.intent else entry.key,
+            *(entry.dimensions.get(name, "") for name in _DIMENSIONS.values()),
+            _duration(entry.age_s),
+            entry.problem or _duration(entry.expires_in_s),
+            entry.size,
+            entry.hits,
+        ]
+        for entry in entries
+    ]
+    title = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}"
+    table(title, ("key", *_DIMENSIONS, "age", "expires", "bytes", "hits"), rows, stacked=_STACKED)
+
+
+def with_store(settings: Settings, work: Callable[[CacheStore], Awaitable[T]]) -> T:
+    """Work with the store that the settings name. Raises UNAVAILABLE with what to check."""
+
     async def run() -> T:
-        store = open_store(Settings())
+        store = open_store(settings)
         try:
             return await work(store)
         except StoreUnavailable as error:
@@ -88,7 +119,7 @@ def _with_store(work: Callable[[CacheStore], Awaitable[T]]) -> T:
                 Component.COMMAND,
                 Category.UNAVAILABLE,
                 "command.cache.unavailable",
-                f"the cache cannot be reached ({error}): check DATASET_AGENT_CACHE_URL",
+                f"the cache cannot be reached ({error}): start it, or correct DATASET_AGENT_CACHE_URL",
             ) from error
         finally:
             await store.close()
@@ -96,11 +127,32 @@ def _with_store(work: Callable[[CacheStore], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def _seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}"
+def _the_one(entries: Sequence[EntryView], key: str) -> EntryView:
+    found = [entry for entry in entries if entry.key == key] or [e for e in entries if key and e.key.endswith(key)]
+    if len(found) == 1:
+        return found[0]
+    what = f"{len(found)} keys end so: give more of it" if found else "there is no such entry: take a key from"
+    raise DatasetAgentError(
+        Component.COMMAND, Category.NOT_FOUND, "command.cache.entry", f"{what} (dataset-agent cache keys)"
+    )
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name}={item}" for name, item in value.items())
+def _telling(keys: Sequence[str]) -> int:
+    """How long an end of the keys must be to tell every two of them apart."""
+    longest = max(len(key) for key in keys)
+    return next((n for n in range(_SHORTEST, longest) if len({key[-n:] for key in keys}) == len(set(keys))), longest)
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    for size, unit in _UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
     return "" if value is None else str(value)

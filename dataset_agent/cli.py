@@ -1,89 +1,105 @@
-"""The ``dataset-agent`` command."""
+"""The ``dataset-agent`` command: which commands there are, and how a run begins and ends."""
 
 from __future__ import annotations
 
+import importlib
+import io
 import logging
 import os
 import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 # The SDK's own spans cost a fifth of a call and may name requests; ours are enough.
 os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
 
-import click
 import typer
-from pydantic import ValidationError
 
 import dataset_agent
-from contract.errors import DatasetAgentError
-from contract.verdict import NotGranted
-from dataset_agent import (
-    asking,
-    cache_commands,
-    demo,
-    doctor,
-    evidence_commands,
-    key_commands,
-    serving,
-)
-from dataset_agent.console import EXIT_FAULT, EXIT_USAGE, err, exit_code, fail
+from dataset_agent.configuration import load_settings
+from dataset_agent.faults import report
 
-app = typer.Typer(
-    name="dataset-agent",
-    help="A dataset that is itself an agent: verified grants, its own decision, signed provenance.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("demo")(demo.demo)
-app.command("serve")(serving.serve)
-app.command("root")(serving.root)
-app.command("reload")(serving.reload)
-app.command("card")(asking.card)
-app.command("ask")(asking.ask)
-app.command("call")(asking.call)
-app.command("login")(asking.login)
-app.command("doctor")(doctor.doctor)
-for name, group in (
-    ("policy", serving.policy_app),
-    ("keys", key_commands.keys_app),
-    ("grant", key_commands.grant_app),
-    ("cache", cache_commands.cache_app),
-    ("evidence", evidence_commands.evidence_app),
-    ("provenance", evidence_commands.provenance_app),
-):
-    app.add_typer(group, name=name)
+if TYPE_CHECKING:
+    app: typer.Typer
+
+_HELP: Final = "A dataset that is itself an agent: verified grants, its own decision, signed provenance."
+
+#: name -> (module, what it defines, the line in the list of commands). A run imports only its own
+#: command: ADK alone takes two seconds, which `cache keys` should not.
+_COMMANDS: Final = {
+    "demo": ("demo", "demo", "Run the main job end to end over loopback HTTP."),
+    "serve": ("serving", "serve", "Serve the dataset agent."),
+    "root": ("root_serving", "root", "Serve the root agent to applications: POST /ask."),
+    "policy": ("policy_serving", "policy_app", "A policy server with OPA's data API."),
+    "reload": ("reloading", "reload", "Make what this home serves re-read its files."),
+    "card": ("card_command", "card", "Fetch a card, verify it, and show what may be asked."),
+    "ask": ("asking", "ask", "Ask in words."),
+    "call": ("asking", "call", "Call one capability with typed arguments."),
+    "login": ("login", "login", "Print a development identity token."),
+    "keys": ("key_commands", "keys_app", "Keys of the issuer, the root agent and the dataset agent."),
+    "grant": ("grant_commands", "grant_app", "Look at execution grants."),
+    "cache": ("cache_commands", "cache_app", "Inspect the semantic result cache."),
+    "evidence": ("evidence_commands", "evidence_app", "Read and verify the evidence ledgers."),
+    "provenance": ("provenance_commands", "provenance_app", "Verify a saved answer offline."),
+    "doctor": ("doctor", "doctor", "Check what is set up, and what to do about what is not."),
+}
 
 
-@app.callback(invoke_without_command=True)
-def version(show: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
-    """A dataset that is itself an agent."""
-    if show:
-        typer.echo(dataset_agent.__version__)
-        raise typer.Exit
+def command_line(only: str | None = None) -> typer.Typer:
+    """The command; with ``only``, every other command is listed but not loaded."""
+    made = typer.Typer(
+        name="dataset-agent", help=_HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    )
+    made.callback(invoke_without_command=True, help=_HELP)(_begin)
+    for name, (module, attribute, line) in _COMMANDS.items():
+        found: Any = _not_loaded
+        if only is None or only == name:
+            found = getattr(importlib.import_module(f"dataset_agent.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            made.add_typer(found, name=name, help=line)
+        else:
+            made.command(name, short_help=line)(found)
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """One run of the command; its exit code. No fault leaves it as an exception."""
+    try:
+        word = next((word for word in arguments if not word.startswith("-")), "")
+        # ADK warns about its A2A support once for every function of it; pyproject.toml pins the version
+        warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", category=UserWarning)
+        code = command_line(word)(args=list(arguments), prog_name="dataset-agent", standalone_mode=False)
+        sys.stdout.flush()
+    except BaseException as fault:
+        return report(fault)
+    return code if isinstance(code, int) else 0
 
 
 def main() -> None:
     """Run the command; every fault is one line on standard error and an exit code, never a traceback."""
-    logging.basicConfig(level=os.environ.get("DATASET_AGENT_LOG_LEVEL", "WARNING").upper(), format="%(message)s")
-    try:
-        code = app(standalone_mode=False)
-    except click.ClickException as usage:
-        usage.show()
-        code = usage.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        code = 130
-    except NotGranted as outcome:
-        err.print(f"{outcome.reason}: {outcome.message}", markup=False)
-        code = exit_code(outcome)
-    except DatasetAgentError as fault:
-        code = fail(fault.message, exit_code(fault)).exit_code
-    except ValidationError as fault:
-        first = fault.errors()[0]
-        name = "DATASET_AGENT_" + "_".join(str(part) for part in first["loc"]).upper()
-        code = fail(f"{name}: {first['msg']}", EXIT_USAGE).exit_code
-    except BrokenPipeError:
-        sys.stderr.close()
-        code = EXIT_FAULT
-    except OSError as fault:
-        code = fail(f"{fault.strerror or type(fault).__name__}: {fault.filename or ''}".rstrip(": ")).exit_code
-    sys.exit(code or 0)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks is no fault
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # what is no text is refused where it is read
+    sys.exit(run(sys.argv[1:]))
+
+
+def _begin(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if version:
+        typer.echo(dataset_agent.__version__)
+        raise typer.Exit
+    logging.basicConfig(level=load_settings().log_level, format="%(message)s")
+
+
+def _not_loaded(**_: Any) -> None:
+    """Stands for a command that this run does not need."""
+
+
+if not TYPE_CHECKING:  # a type checker sees the name above
+
+    def __getattr__(name: str) -> object:
+        if name != "app":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return command_line()

@@ -1,27 +1,33 @@
-"""What every command shares: exit codes, JSON or a table, and one line for every fault.
+"""What every command shares: exit codes, JSON, tables that fit the terminal, one line for a fault.
 
 Programs read standard output (JSON with ``--json``); people and logs read standard error.
+Nothing that came from data or from a sender reaches a terminal as a control character.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from contract.errors import Category, DatasetAgentError
-from contract.verdict import NotGranted, Verdict
+from contract.verdict import VERDICTS, NotGranted, Verdict
 
 EXIT_OK: Final = 0
 EXIT_FAULT: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_REFUSED: Final = 3
 EXIT_INDETERMINATE: Final = 4
+EXIT_INTERRUPTED: Final = 130
 
 EXIT_OF: Final = {
     Verdict.GRANTED: EXIT_OK,
@@ -29,11 +35,14 @@ EXIT_OF: Final = {
     Verdict.INDETERMINATE: EXIT_INDETERMINATE,
 }
 _USAGE: Final = frozenset({Category.INVALID_INPUT, Category.NOT_FOUND})
+_GAP: Final = 2
+_NARROWEST: Final = 20
+_LONGEST_LINE: Final = 1_000
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -41,31 +50,112 @@ def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table for people; cells are shown as they are, never as markup."""
-    shown = Table(title=escape(title), title_justify="left", header_style="bold")
-    for column in columns:
-        shown.add_column(column, overflow="fold")
-    for row in rows:
-        shown.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
-    out.print(shown)
+def plain(value: object) -> str:
+    """A value as text without control, format or surrogate characters but line feeds."""
+    return "".join(
+        char if char == "\n" or unicodedata.category(char)[0] != "C" else char.encode("unicode_escape").decode()
+        for char in str(value)
+    )
 
 
-def say(line: str) -> None:
-    """One plain line for people."""
-    out.print(escape(line))
+def one_line(message: object) -> str:
+    """A message as one plain line, cut where it is endless."""
+    line = plain(" ".join(str(message).split()))
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " …"
 
 
-def fail(message: str, code: int = EXIT_FAULT) -> typer.Exit:
+def say(line: object) -> None:
+    """One plain line for people, on standard output."""
+    out.print(one_line(line), markup=False)
+
+
+def note(line: object) -> None:
+    """One plain line beside the result, on standard error."""
+    err.print(one_line(line), markup=False)
+
+
+def fail(message: object, code: int = EXIT_FAULT) -> typer.Exit:
     """Print one line to standard error; raise what is returned."""
-    err.print(f"[bold red]error:[/] {escape(message)}")
+    err.print(f"[bold red]error:[/] {escape(one_line(message))}")
     return typer.Exit(code)
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[None]:
+    """A spinner beside long work, where standard error is a terminal; nothing elsewhere."""
+    if not err.is_terminal:
+        yield
+        return
+    with err.status(doing):
+        yield
+
+
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    stacked: Sequence[Collection[str]] = (),
+    right: Collection[str] = (),
+) -> None:
+    """A table for people that fits the width of the terminal (80 columns where there is none).
+
+    Where one line per row is too wide, columns named together in ``stacked`` share a cell, one
+    below the other; without ``stacked`` the table is turned: one line per field. ``right``
+    names the columns of numbers. ``None`` is an empty cell.
+    """
+    texts = [["" if cell is None else plain(cell) for cell in row] for row in rows]
+    if title:
+        say(title)
+    if _width(columns, texts) <= out.width:
+        _print(columns, texts, right)
+    elif stacked:
+        places = [[columns.index(name) for name in group] for group in stacked]
+        heads = ["\n".join(columns[place] for place in group) for group in places]
+        _print(heads, [["\n".join(row[place] for place in group) for group in places] for row in texts], right)
+    else:
+        _turned(columns, texts)
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    widths = _widths([columns, *rows])
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    """The width of each column: of its longest line in any cell."""
+    return [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in zip(*lines, strict=True)]
+
+
+def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """One line per field: the rows side by side where they fit, else one after the other."""
+    values = _widths(rows) if rows else []
+    names = max(cell_len(name) for name in columns)
+    room = (out.width - names) // max(1, len(rows)) - _GAP
+    if rows and room >= min(max(values), _NARROWEST):
+        heads = ["", *(f"row {number}" for number in range(1, len(rows) + 1))]
+        _print(
+            heads if len(rows) > 1 else ["field", "value"], [list(line) for line in zip(columns, *rows, strict=True)]
+        )
+        return
+    for number, row in enumerate(rows, 1):
+        say(f"row {number} of {len(rows)}")
+        _print(["field", "value"], list(zip(columns, row, strict=True)))
+
+
+def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name in columns:
+        shown.add_column(escape(name), overflow="fold", justify="right" if name in right else "left")
+    for row in rows:
+        shown.add_row(*(escape(cell) for cell in row))
+    out.print(shown, soft_wrap=False)
 
 
 def exit_code(fault: BaseException) -> int:
     """The exit code of section "Exit codes" in docs/command.md for a fault or an outcome."""
     if isinstance(fault, NotGranted):
-        return EXIT_OF[fault.decision("").verdict]
+        return EXIT_OF[VERDICTS[fault.reason]]
     if isinstance(fault, DatasetAgentError) and fault.category in _USAGE:
         return EXIT_USAGE
     return EXIT_FAULT

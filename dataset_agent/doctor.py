@@ -19,7 +19,8 @@ from contract.verdict import NotGranted
 from control_plane.policy import load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
-from dataset_agent.console import EXIT_FAULT, AsJson, print_json, table
+from dataset_agent.configuration import load_settings, unknown_settings
+from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, table
 from grants.keys import FileSigner
 from grants.state import open_state
 from grants.trust import load_trust
@@ -36,8 +37,9 @@ class Finding:
 
 def doctor(as_json: AsJson = False) -> None:
     """Check keys, trust, datasets, policies, stores and the dataset agent; exit 1 where one is broken."""
-    settings = Settings()
-    findings = [*_files(settings), *asyncio.run(_services(settings))]
+    settings = load_settings()
+    with progress("checking"):
+        findings = [*_environment(), *_files(settings), *asyncio.run(_services(settings))]
     if as_json:
         print_json({"home": str(settings.home), "findings": [asdict(finding) for finding in findings]})
     else:
@@ -48,6 +50,11 @@ def doctor(as_json: AsJson = False) -> None:
 
 def _row(finding: Finding) -> tuple[str, str, str]:
     return finding.check, finding.status, finding.advice
+
+
+def _environment() -> Iterator[Finding]:
+    for name in unknown_settings():
+        yield Finding(name, "broken", "is no setting: correct its name or unset it")
 
 
 def _files(settings: Settings) -> Iterator[Finding]:

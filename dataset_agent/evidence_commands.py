@@ -1,11 +1,10 @@
-"""``evidence list|verify`` and ``provenance verify``: what happened, and whether the proof holds."""
+"""``evidence list|verify``: what happened, and whether the ledger is whole."""
 
 from __future__ import annotations
 
-from collections import deque
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,17 +12,29 @@ from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from contract.signing import PublicKey
-from dataset_agent.console import EXIT_FAULT, AsJson, print_json, say, table
-from evidence.artifact import read_artifact
+from dataset_agent.configuration import load_settings
+from dataset_agent.console import EXIT_FAULT, AsJson, fail, print_json, say, table
+from dataset_agent.pinned import pinned_agent
 from evidence.checkpoint import InvalidReceipt, Receipt
-from evidence.provenance import verify_provenance
+from evidence.entry import Entry
 from evidence.reader import LedgerFile
-from evidence.verify import verify_ledger
-from grants.trust import load_trust
+from evidence.verify import LedgerReport, verify_ledger
 
 evidence_app = typer.Typer(help="Read and verify the evidence ledgers.", no_args_is_help=True)
-provenance_app = typer.Typer(help="Verify a saved answer offline.", no_args_is_help=True)
-MAX_FILE_BYTES = 256 * 2**20
+
+_MAX_RECEIPT: Final = 2**20
+_COLUMNS: Final = {
+    "#": "index",
+    "when": "recorded_at",
+    "verdict": "verdict",
+    "reason": "reason",
+    "policy": "policy_id",
+    "dataset": "dataset",
+    "capability": "capability",
+    "cache": "cache",
+    "rows": "rows_returned",
+}
+_STACKED: Final = (("#",), ("when",), ("verdict", "reason", "policy"), ("dataset", "capability"), ("cache", "rows"))
 
 
 class Side(StrEnum):
@@ -42,24 +53,15 @@ def list_rows(
     limit: Annotated[int, typer.Option(min=1, help="The newest so many rows.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List terminal rows: who decided what under which policy. Subjects are shown as commitments."""
-    path = ledger or ledger_path(Settings(), side)
-    rows = [entry.to_json() for entry in deque(LedgerFile(path).rows(), maxlen=limit)]
+    """List ledger rows: who decided what under which policy. Subjects are shown as commitments."""
+    file = LedgerFile(ledger or ledger_path(load_settings(), side))
+    size = file.checkpoint().size
+    rows = [_row(entry) for entry in file.rows(start=max(0, size - limit))]
     if as_json:
         print_json(rows)
         return
-    names = (
-        "index",
-        "recorded_at",
-        "verdict",
-        "reason",
-        "policy_id",
-        "dataset",
-        "capability",
-        "cache",
-        "rows_returned",
-    )
-    table(f"{path}", names, [[row.get(name) for name in names] for row in rows])
+    shown = [[_cell(row, name) for name in _COLUMNS.values()] for row in rows]
+    table(f"{file.path}: {len(rows)} of {size} rows", list(_COLUMNS), shown, stacked=_STACKED, right={"rows"})
 
 
 @evidence_app.command("verify")
@@ -70,35 +72,22 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify every row and checkpoint against the side's public key; the first bad row is named."""
-    settings = Settings()
-    report = verify_ledger(ledger or ledger_path(settings, side), ledger_key(settings, side), receipt=_receipt(receipt))
+    settings = load_settings()
+    path = ledger or ledger_path(settings, side)
+    report = verify_ledger(path, ledger_key(settings, side), receipt=_receipt(receipt))
     if as_json:
         print_json(report.public())
     elif report.ok:
-        say(f"The ledger is whole: {report.size} rows, root {report.root}.")
-    else:
-        where = "" if report.bad_row is None else f" at row {report.bad_row}"
-        say(f"The ledger is NOT whole{where}: {report.problem}.")
+        say(f"The ledger is whole: {report.size} rows, root {report.root}")
     if not report.ok:
-        raise typer.Exit(EXIT_FAULT)
+        raise typer.Exit(EXIT_FAULT) if as_json else fail(f"{path} is NOT whole: {damage(report)}")
 
 
-@provenance_app.command("verify")
-def verify_file(
-    file: Annotated[Path, typer.Argument(help="A saved answer: ask --save FILE.")],
-    agent: Annotated[str | None, typer.Option(help="The dataset agent's id; default: the configured one.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Verify a saved answer with the pinned public key and no service running."""
-    settings = Settings()
-    artifact = read_artifact(file)
-    statement = verify_provenance(
-        artifact.envelope, agent_key(settings, agent or settings.agent_id), body=artifact.body
-    )
-    if as_json:
-        print_json({"verified": True, "statement": statement.to_json()})
-        return
-    say(f"The provenance holds: signed by {agent or settings.agent_id}, and the rows are the bytes it speaks of.")
+def damage(report: LedgerReport) -> str:
+    """Where a ledger stops being what its signer committed to."""
+    problem = str(report.problem)
+    named = report.bad_row is None or f"row {report.bad_row}" in problem
+    return problem if named else f"row {report.bad_row}: {problem}"
 
 
 def ledger_path(settings: Settings, side: Side) -> Path:
@@ -107,27 +96,30 @@ def ledger_path(settings: Settings, side: Side) -> Path:
 
 def ledger_key(settings: Settings, side: Side) -> PublicKey:
     """The pinned key that signs a side's checkpoints."""
-    return agent_key(settings, settings.agent_id if side is Side.REMOTE else settings.root_id)
+    return pinned_agent(settings, settings.agent_id if side is Side.REMOTE else settings.root_id).key
 
 
-def agent_key(settings: Settings, agent_id: str) -> PublicKey:
-    entry = load_trust(settings.trust_path).agent(agent_id)
-    if entry is None:
-        raise DatasetAgentError(
-            Component.COMMAND,
-            Category.NOT_FOUND,
-            "command.agent.unknown",
-            f"{settings.trust_path} pins no agent {agent_id}: name one that is in the file",
-        )
-    return entry.key
+def _row(entry: Entry) -> dict[str, Any]:
+    return {"index": entry.index, **entry.cells, "event_ids": entry.event_ids()}
+
+
+def _cell(row: dict[str, Any], name: str) -> Any:
+    if name == "recorded_at":  # to the second; --json has the microseconds
+        return str(row[name]).partition(".")[0].replace("T", " ")
+    if name in ("dataset", "capability"):
+        return row[name] or row[f"requested_{name}"]
+    return row[name]
 
 
 def _receipt(path: Path | None) -> Receipt | None:
     if path is None:
         return None
     try:
-        return Receipt.from_json(parse_json(path.read_bytes(), limit=2**20))
+        return Receipt.from_json(parse_json(path.read_bytes(), limit=_MAX_RECEIPT))
     except (OSError, InvalidJson, InvalidReceipt) as error:
         raise DatasetAgentError(
-            Component.COMMAND, Category.INVALID_INPUT, "command.receipt.invalid", f"{path} is not a receipt: {error}"
+            Component.COMMAND,
+            Category.INVALID_INPUT,
+            "command.receipt.invalid",
+            f"{path} is not a receipt ({error}): save the member evidence.remote (or .root) of an answer's JSON",
         ) from error

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import uvicorn
 from fastapi import FastAPI
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.settings import Settings
+from dataset_agent.console import note
+from dataset_agent.run_files import Kind, run_file
 
 DRAIN_S: Final = 20
+_ANY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
 
 def server_settings() -> dict[str, Any]:
@@ -46,64 +48,106 @@ def bind_port(host: str, port: int) -> socket.socket:
             Component.COMMAND,
             Category.CONFIGURATION,
             "command.serve.port",
-            f"cannot listen on {host}:{port} ({error.strerror}): stop what uses it, or choose another --port",
+            f"cannot listen on {host}:{port} ({error.strerror}): stop what uses it, or choose another --port or --host",
         ) from error
     return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """The http address that a socket listens on."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def advertised_address(settings: Settings, listener: socket.socket) -> str:
+    """What a card may say. Raises CONFIGURATION where only the operator can know it."""
+    if settings.public_url is None and listener.getsockname()[0] in _ANY_ADDRESS:
+        raise DatasetAgentError(
+            Component.COMMAND,
+            Category.CONFIGURATION,
+            "command.serve.public_url",
+            f"{settings.host} is every address and none that a client could ask: set DATASET_AGENT_PUBLIC_URL",
+        )
+    return settings.public_url or address_of(listener)
 
 
 async def serve_app(
     app: FastAPI,
     listener: socket.socket,
     *,
-    run_file: Path,
+    settings: Settings,
+    kind: Kind,
     status: Callable[[], Mapping[str, Any]],
     reload: Callable[[], Awaitable[None]],
     ready: Callable[[], None],
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is under way for up to ``DRAIN_S`` seconds.
 
-    SIGHUP calls ``reload``. ``run_file`` holds the process id, the port and ``status()``, for
-    ``reload --wait`` and ``doctor``; it is gone when the process ends.
+    SIGHUP calls ``reload``. The run file holds the process id, the port and ``status()``, for
+    ``reload --wait``; it is gone when the process ends. Raises ``KeyboardInterrupt`` after a
+    drain that SIGINT asked for.
     """
-    server = uvicorn.Server(uvicorn.Config(app, **server_settings()))
+    server = _Server(uvicorn.Config(app, **server_settings()))
     loop = asyncio.get_running_loop()
     pending: set[asyncio.Future[None]] = set()
-    attempts = 0
+    port, attempts = listener.getsockname()[1], 0
 
-    def note() -> None:
-        body = {"pid": os.getpid(), "port": listener.getsockname()[1], "attempt": attempts, **status()}
-        _write(run_file, json.dumps(body))
+    with run_file(settings, kind) as file:
 
-    async def reloaded() -> None:
-        nonlocal attempts
+        def write() -> None:
+            file.write({"pid": os.getpid(), "port": port, "attempt": attempts, **status()})
+
+        async def reloaded() -> None:
+            nonlocal attempts
+            try:
+                await reload()
+            finally:
+                attempts += 1
+                write()
+
+        def on_hangup() -> None:
+            task = asyncio.ensure_future(reloaded())
+            pending.add(task)
+            task.add_done_callback(pending.discard)
+
+        with server.stopping(loop):
+            loop.add_signal_handler(signal.SIGHUP, on_hangup)
+            write()
+            ready()
+            try:
+                await server.serve(sockets=[listener])
+            finally:
+                loop.remove_signal_handler(signal.SIGHUP)
+                await asyncio.gather(*pending, return_exceptions=True)
+    if server.interrupted:
+        raise KeyboardInterrupt
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which ends by returning: uvicorn itself would kill the process with the signal it got."""
+
+    interrupted = False
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    @contextmanager
+    def stopping(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """SIGTERM and SIGINT drain; a second one ends at once."""
+        stops = (signal.SIGTERM, signal.SIGINT)
+        for number in stops:
+            loop.add_signal_handler(number, self._stop, number)
         try:
-            await reload()
+            yield
         finally:
-            attempts += 1
-            note()
+            for number in stops:
+                loop.remove_signal_handler(number)
 
-    def on_hangup() -> None:
-        task = asyncio.ensure_future(reloaded())
-        pending.add(task)
-        task.add_done_callback(pending.discard)
-
-    loop.add_signal_handler(signal.SIGHUP, on_hangup)
-    note()
-    try:
-        ready()
-        await server.serve(sockets=[listener])
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
-        _remove(run_file)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    def _stop(self, number: signal.Signals) -> None:
+        if self.should_exit:
+            self.force_exit = True
+            return
+        self.should_exit = True
+        self.interrupted = number is signal.SIGINT
+        note(f"stopping: requests under way get up to {DRAIN_S} s")

@@ -1,0 +1,86 @@
+"""An answer for people: rows as a table on standard output, everything else in lines beside it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from contract.result import ResultDocument
+from contract.verdict import Reason
+from dataset_agent.console import note, say, table
+from root_agent.asking import Answer
+
+_NUMBERS: Final = frozenset({"INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"})
+
+#: What a person at a terminal can do about an outcome that they, or whoever runs this, can change.
+_NEXT: Final[Mapping[Reason, str]] = {
+    Reason.INTENT_NOT_UNDERSTOOD: "dataset-agent card lists what may be asked",
+    Reason.MISSING_DESCRIPTOR: "dataset-agent card lists the datasets",
+    Reason.UNREGISTERED_CAPABILITY: "dataset-agent card lists the capabilities",
+    Reason.DESCRIPTOR_INVALID: "dataset-agent doctor says what is wrong with it, where it is served",
+    Reason.ARGUMENTS_INVALID: "dataset-agent card lists the parameters",
+    Reason.REMOTE_UNREACHABLE: "start it with dataset-agent serve, or set DATASET_AGENT_URL",
+    Reason.EVALUATOR_UNAVAILABLE: "start it with dataset-agent policy serve, or correct DATASET_AGENT_POLICY_URL",
+    Reason.STATE_UNAVAILABLE: "dataset-agent doctor says what is wrong with it, where the dataset is served",
+    Reason.REMOTE_CARD_INVALID: "check DATASET_AGENT_URL and the key pinned in trust.toml",
+}
+
+
+def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -> None:
+    """The verdict with its reason and what to do next; then rows, at most ``limit``."""
+    note(verdict_line(answer, shown))
+    if answer.document is None:
+        for missing in shown["missing"]:
+            allowed = f", one of {', '.join(missing['values'])}" if missing["values"] else ""
+            note(f"  missing: {missing['name']} ({missing['type']}{allowed}) {missing['description']}")
+        if shown["missing"]:
+            note(f"  next: {_completed_call(shown, principal)}")
+        return
+    result_table(answer.document, f"{shown['dataset']} {shown['dataset_version']} {shown['capability']}", limit=limit)
+    cache = shown["cache"]
+    note(f"cache {cache['outcome']}, as of {cache['as_of']}; provenance verified")
+
+
+def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:
+    """Who decided what, by which policy, why, and what to do about it."""
+    decision = answer.decision
+    remote = (shown["remote"] or {}).get("decision") or {}
+    spoke = remote.get("reason") == decision.reason and answer.document is None
+    policy = f" by {decision.policy_id}" if decision.policy_id else ""
+    where = " at the dataset agent" if spoke else ""
+    hint = _NEXT.get(decision.reason)
+    after = f"; next: {hint}" if hint and answer.document is None else ""
+    return f"{decision.verdict} {decision.reason}{policy}{where}: {decision.rationale.rstrip('.')}{after}"
+
+
+def result_table(document: ResultDocument, title: str, *, limit: int) -> None:
+    """The first rows; NULL is shown as such, since an empty text is a value too."""
+    result = json.loads(document.body)
+    names = [column["name"] for column in result["schema"]]
+    numbers = {column["name"] for column in result["schema"] if column["type"] in _NUMBERS}
+    rows = [[_cell(cell) for cell in row] for row in result["rows"][:limit]]
+    if rows:
+        table(title, names, rows, right=numbers)
+    else:
+        say(f"{title}: no rows" if not result["rows"] else title)
+    hidden = len(result["rows"]) - len(rows)
+    if hidden:
+        note(f"{hidden} more rows: --rows {len(result['rows'])} shows them, --json prints all")
+    if result["truncated"]:
+        note("the dataset agent cut the result at its limit of rows: ask for less")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _completed_call(shown: dict[str, Any], principal: str) -> str:
+    given = [f"{name}={_cell(value)}" for name, value in (shown["arguments"] or {}).items()]
+    words = ["call", shown["capability"], "--as", principal, "--dataset", shown["dataset"]]
+    for pair in [*given, *(f"{missing['name']}=…" for missing in shown["missing"])]:
+        words += ["--arg", pair]
+    return "dataset-agent " + " ".join(word if word.endswith("=…") else shlex.quote(str(word)) for word in words)

@@ -1,0 +1,70 @@
+"""``card``: what a dataset agent says of itself, verified with its pinned key."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any, Final
+
+import typer
+
+from contract.settings import Settings
+from control_plane.descriptor import DatasetDescriptor
+from dataset_agent.configuration import load_settings
+from dataset_agent.console import AsJson, print_json, progress, say, table
+from dataset_agent.pinned import pinned_agent
+from grants.keys import HOLDER_KEY, FileSigner
+from root_agent.cards import CardBook, RemoteCard
+from root_agent.credentials import Assertions
+from root_agent.http import open_http
+
+_COLUMNS: Final = ("dataset", "version", "revision", "capability", "effect", "sensitivity", "parameters")
+_STACKED: Final = (("dataset", "version", "revision"), ("capability", "effect", "sensitivity"), ("parameters",))
+
+
+def card(
+    url: Annotated[str | None, typer.Argument(help="The dataset agent; default DATASET_AGENT_URL.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch a card, verify its signature with the pinned key, and show what may be asked."""
+    settings = load_settings(url=url)
+    with progress("fetching the card"):
+        found = card_json(settings, asyncio.run(verified_card(settings)))
+    if as_json:
+        print_json(found)
+        return
+    say(f"{found['name']}: {found['agent_id']} at {found['url']}")
+    say(f"Card signature verified with key {found['kid']}")
+    rows = [
+        [d["dataset"], d["version"], d["revision"], c["name"], c["effect"], c.get("sensitivity", "internal"), _shape(c)]
+        for d in found["datasets"]
+        for c in d["capabilities"]
+    ]
+    table("", _COLUMNS, rows, stacked=_STACKED)
+
+
+async def verified_card(settings: Settings) -> RemoteCard:
+    """The card of ``DATASET_AGENT_AGENT_ID`` at ``DATASET_AGENT_URL``. Raises as ``CardBook.card``."""
+    agent = pinned_agent(settings, settings.agent_id)
+    assertions = Assertions(FileSigner.load(settings.root_dir / HOLDER_KEY), settings.root_id)
+    async with open_http(settings) as http:
+        book = CardBook(http, assertions, private_network=settings.private_network, ttl=settings.card_ttl)
+        return await book.card(agent, settings.url, time.time())
+
+
+def card_json(settings: Settings, verified: RemoteCard) -> dict[str, Any]:
+    """What the public card shows, with the key that proved it."""
+    return {
+        "name": verified.card.name,
+        "agent_id": verified.agent_id,
+        "url": verified.url,
+        "card_verified": True,
+        "kid": pinned_agent(settings, verified.agent_id).key.thumbprint,
+        "datasets": [
+            offer.public.to_json() for offer in verified.offers if isinstance(offer.public, DatasetDescriptor)
+        ],
+    }
+
+
+def _shape(capability: dict[str, Any]) -> str:
+    return "\n".join(f"{p['name']} {p['type']}" for p in capability.get("parameters", ()))

@@ -1,0 +1,50 @@
+"""Settings as a command reads them: a value that does not parse is one line that names its variable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.settings import Settings
+
+PREFIX: Final = "DATASET_AGENT_"
+
+
+def load_settings(**given: Any) -> Settings:
+    """The settings of the environment, with what an option gave instead. Raises INVALID_INPUT."""
+    try:
+        settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        # the value is never shown: it may be a secret
+        wrong = "; ".join(f"{_variable(problem['loc'])}: {problem['msg']}" for problem in error.errors())
+        raise _invalid(f"correct or unset {wrong}") from None
+    except SettingsError as error:
+        raise _invalid(str(error)) from None
+    if settings.home.exists() and not settings.home.is_dir():
+        raise _invalid(f"{PREFIX}HOME names {settings.home}, which is no folder: name one")
+    return settings
+
+
+def default_settings(home: Path, **given: Any) -> Settings:
+    """Every setting at its default but those given, whatever the environment says."""
+    defaults = {name: field.get_default(call_default_factory=True) for name, field in Settings.model_fields.items()}
+    return Settings(**(defaults | {"home": home} | given))
+
+
+def unknown_settings() -> list[str]:
+    """Variables of the environment that look like settings and are none: misspelt ones."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
+def _variable(place: tuple[int | str, ...]) -> str:
+    return PREFIX + "_".join(str(part) for part in place).upper()
+
+
+def _invalid(message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.COMMAND, Category.INVALID_INPUT, "command.settings", message)

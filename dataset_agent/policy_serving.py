@@ -1,0 +1,39 @@
+"""``policy serve``: a policy server as a process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+
+import typer
+
+from dataset_agent.configuration import load_settings
+from dataset_agent.policy_server import PolicyFile, create_policy_app
+from dataset_agent.process import address_of, bind_port, serve_app
+from dataset_agent.serve_options import Host, Port, announce
+
+policy_app = typer.Typer(help="A policy server with OPA's data API.", no_args_is_help=True)
+
+
+@policy_app.callback()
+def policy_group() -> None:
+    """A policy server with OPA's data API."""
+
+
+@policy_app.command("serve")
+def policy_serve(port: Port = 8802, host: Host = None) -> None:
+    """Serve the policies of the datasets folder; point DATASET_AGENT_POLICY_URL at it."""
+    settings = load_settings(host=host)
+    policies = PolicyFile(settings.datasets)
+    with closing(bind_port(settings.host, port)) as listener:
+        asyncio.run(
+            serve_app(
+                create_policy_app(policies),
+                listener,
+                settings=settings,
+                kind="policy",
+                status=policies.status,
+                reload=policies.reload,
+                ready=announce("the policy server", address_of(listener)),
+            )
+        )

@@ -1,0 +1,85 @@
+"""``reload``: what is served re-reads its files; requests under way keep the version they began with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from contract.errors import Category, Component, DatasetAgentError
+from dataset_agent.configuration import load_settings
+from dataset_agent.console import AsJson, fail, print_json, progress, say
+from dataset_agent.run_files import Running, running
+
+_PAUSE_S: Final = 0.05
+
+
+def reload(
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the new version is served.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait in seconds.")] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Make what this home serves re-read datasets, principals, policies and trust."""
+    settings = load_settings()
+    served = running(settings)
+    if not served:
+        raise _fault(
+            Category.NOT_FOUND, "nothing", f"nothing is served from {settings.home}: start it with dataset-agent serve"
+        )
+    for process in served:
+        _ask(process)
+    if wait:
+        with progress("reloading"):
+            served = _awaited(served, time.monotonic() + timeout)
+    faults = [str(process.state["fault"]) for process in served if wait and process.state["fault"]]
+    if as_json:
+        print_json({"agents": [_public(process) for process in served], "waited": wait, "ok": not faults})
+    for process in () if as_json else served:
+        say(f"{process}: generation {process.state['generation']}" if wait else f"{process}: asked to reload")
+        for name, why in process.state["invalid"].items() if wait else ():
+            say(f"  not served: {name} ({why})")
+    if faults:
+        raise fail(f"the old version stays in force: {faults[0]}")
+
+
+def _ask(process: Running) -> None:
+    try:
+        os.kill(process.pid, signal.SIGHUP)
+    except ProcessLookupError:
+        raise _ended(process) from None
+    except PermissionError:
+        raise _fault(
+            Category.FORBIDDEN, "owner", f"{process} (process {process.pid}) is another user's: run this as that user"
+        ) from None
+
+
+def _awaited(before: Sequence[Running], deadline: float) -> list[Running]:
+    """Every process after its reload, taken over or refused. Raises TIMEOUT, or where one ended."""
+    done: list[Running] = []
+    for process in before:
+        while (now := process.again()) is not None and now.attempt <= process.attempt:
+            if time.monotonic() > deadline:
+                raise _fault(
+                    Category.TIMEOUT, "timeout", f"{process} did not finish its reload in time: try a longer --timeout"
+                )
+            time.sleep(_PAUSE_S)
+        if now is None:
+            raise _ended(process)
+        done.append(now)
+    return done
+
+
+def _public(process: Running) -> dict[str, Any]:
+    return {"kind": process.kind, **process.state}
+
+
+def _ended(process: Running) -> DatasetAgentError:
+    return _fault(Category.UNAVAILABLE, "ended", f"{process} ended meanwhile: start it again and look at its log")
+
+
+def _fault(category: Category, code: str, message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.COMMAND, category, f"command.reload.{code}", message)

@@ -1,0 +1,62 @@
+"""``root``: the root agent as a process, for applications."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import Any
+
+from contract.errors import DatasetAgentError
+from contract.settings import Settings
+from dataset_agent.configuration import load_settings
+from dataset_agent.console import note
+from dataset_agent.process import address_of, bind_port, serve_app
+from dataset_agent.serve_options import Host, Port, announce
+from root_agent.app import build_app
+from root_agent.opening import load_world, open_service
+from root_agent.service import Service
+
+
+def root(port: Port = 8800, host: Host = None) -> None:
+    """Serve the root agent to applications: POST /ask with a person's bearer token."""
+    asyncio.run(_root(load_settings(host=host), port))
+
+
+async def _root(settings: Settings, port: int) -> None:
+    with closing(bind_port(settings.host, port)) as listener:
+        service = open_service(settings)
+        world = RootWorld(settings, service)
+        await serve_app(
+            build_app(service, max_body_bytes=settings.max_body_bytes),
+            listener,
+            settings=settings,
+            kind="root",
+            status=world.status,
+            reload=world.reload,
+            ready=announce("the root agent", address_of(listener)),
+        )
+
+
+class RootWorld:
+    """The root's principals and policies, re-read on request; broken ones are not taken over."""
+
+    def __init__(self, settings: Settings, service: Service) -> None:
+        self._settings = settings
+        self._service = service
+        self._generation = 1
+        self._fault: str | None = None
+
+    def status(self) -> dict[str, Any]:
+        return {"generation": self._generation, "fault": self._fault, "invalid": {}}
+
+    async def reload(self) -> None:
+        try:
+            world = load_world(self._settings)
+        except DatasetAgentError as error:
+            self._fault = error.message
+            note(f"reload refused, the old version stays in force: {error.message}")
+            return
+        self._service.world, self._fault = world, None
+        self._generation += 1
+        for agent, _ in self._service.agents:
+            self._service.cards.forget(agent.id)
