@@ -102,7 +102,8 @@ class Lifecycle:
         }
         try:
             await self.service.state.health()
-        except NotGranted as error:
+            self.service.ledger.health()
+        except (NotGranted, DatasetAgentError) as error:
             return False, report | {"status": "unready", "state": error.message}
         return True, report | {"status": "ready", "state": "ok"}
 

@@ -22,7 +22,8 @@ from tests.remote_agent.test_tasks_and_cards import ENGINEER, as_person
 from tests.running_agent import Asker, agent_home, result_of, running_agent, task_of
 
 DATASET, CAPABILITY = "purification-batches", "calculate_yield"
-MARKED_ARGUMENT = "B077"
+MARKED_BATCH = "B077"
+MARKED_WORDS = "zebra crossing 9000"
 
 
 @pytest.fixture
@@ -71,12 +72,13 @@ def test_tokens_arguments_and_rows_stay_where_they_belong(
     settings = agent_home(tmp_path / "home")
     with running_agent(settings) as agent:
         asker = Asker(settings, agent.url)
-        call = asker.call(DATASET, CAPABILITY, {"batch_id": MARKED_ARGUMENT})
+        call = asker.call(DATASET, CAPABILITY, {"batch_id": MARKED_BATCH})
         operation = Operation("SendMessage", call_hash=sha256_hex(call))
         grants, tasks = [], []
         for _ in range(2):
             grants.append(asker.grant(asker.scope(DATASET, CAPABILITY), operation))
             tasks.append(task_of(asker.send(call, asker.headers(grants[-1]))))
+        asker.ask(DATASET, "search", {"query": MARKED_WORDS})
         replayed = task_of(asker.send(call, asker.headers(grants[0])))
         stored = asker.rpc("ListTasks", {"includeArtifacts": True}, as_person(asker, ENGINEER)).text
         exported = "\n".join(span.to_json() for span in spans.get_finished_spans())
@@ -89,7 +91,7 @@ def test_tokens_arguments_and_rows_stay_where_they_belong(
     places = {"log": logged, "spans": exported, "sessions": "".join(events), "disk": on_disk, "tasks": stored}
     assert events
     for place, text in places.items():
-        leaked = [secret for secret in tokens | values | {MARKED_ARGUMENT} if secret in text]
+        leaked = [secret for secret in tokens | values | {MARKED_WORDS} if secret in text]
         assert leaked == [], f"{place} holds {leaked}"
     answers = json.dumps([*tasks, replayed])
     assert not any(token in answers or token.split(".")[2] in answers for token in tokens)

@@ -16,6 +16,7 @@ import yaml
 
 from contract.call import Operation
 from contract.canonical import sha256_hex
+from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import SHIPPED_DATASETS
 from contract.verdict import NotGranted, Reason
 from grants.state import names_of
@@ -193,3 +194,17 @@ def test_a_request_keeps_the_world_it_started_with(own: tuple[RunningAgent, Aske
     after = agent.lifecycle.service.world
     assert after.generation == before.generation + 1
     assert replace(before, generation=0) != after
+
+
+def test_an_agent_whose_stores_are_down_says_that_it_is_not_ready(
+    own: tuple[RunningAgent, Asker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, _ = own
+
+    async def down() -> None:
+        raise DatasetAgentError(Component.GRANTS, Category.UNAVAILABLE, "grants.state.unavailable", "start the store")
+
+    monkeypatch.setattr(agent.lifecycle.service.state, "health", down)
+    response = httpx.get(agent.url + "/readyz")
+    assert response.status_code == 503
+    assert response.json()["state"] == "start the store"
