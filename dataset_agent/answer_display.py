@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
 from typing import Any, Final
 
 from contract.result import ResultDocument
-from contract.verdict import Reason
 from dataset_agent.console import note, say, table
+from dataset_agent.next_steps import with_next
 from root_agent.asking import Answer
 
 _NUMBERS: Final = frozenset({"INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"})
-
-#: What a person at a terminal can do about an outcome that they, or whoever runs this, can change.
-_NEXT: Final[Mapping[Reason, str]] = {
-    Reason.INTENT_NOT_UNDERSTOOD: "dataset-agent card lists what may be asked",
-    Reason.MISSING_DESCRIPTOR: "dataset-agent card lists the datasets",
-    Reason.UNREGISTERED_CAPABILITY: "dataset-agent card lists the capabilities",
-    Reason.DESCRIPTOR_INVALID: "dataset-agent doctor says what is wrong with it, where it is served",
-    Reason.ARGUMENTS_INVALID: "dataset-agent card lists the parameters",
-    Reason.REMOTE_UNREACHABLE: "start it with dataset-agent serve, or set DATASET_AGENT_URL",
-    Reason.EVALUATOR_UNAVAILABLE: "start it with dataset-agent policy serve, or correct DATASET_AGENT_POLICY_URL",
-    Reason.STATE_UNAVAILABLE: "dataset-agent doctor says what is wrong with it, where the dataset is served",
-    Reason.REMOTE_CARD_INVALID: "check DATASET_AGENT_URL and the key pinned in trust.toml",
-}
 
 
 def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -> None:
@@ -50,9 +36,7 @@ def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:
     spoke = remote.get("reason") == decision.reason and answer.document is None
     policy = f" by {decision.policy_id}" if decision.policy_id else ""
     where = " at the dataset agent" if spoke else ""
-    hint = _NEXT.get(decision.reason)
-    after = f"; next: {hint}" if hint and answer.document is None else ""
-    return f"{decision.verdict} {decision.reason}{policy}{where}: {decision.rationale.rstrip('.')}{after}"
+    return with_next(f"{decision.verdict} {decision.reason}{policy}{where}: {decision.rationale}", decision.reason)
 
 
 def result_table(document: ResultDocument, title: str, *, limit: int) -> None:

@@ -131,9 +131,9 @@ def _the_one(entries: Sequence[EntryView], key: str) -> EntryView:
     found = [entry for entry in entries if entry.key == key] or [e for e in entries if key and e.key.endswith(key)]
     if len(found) == 1:
         return found[0]
-    what = f"{len(found)} keys end so: give more of it" if found else "there is no such entry: take a key from"
+    message = f"{len(found)} keys end with that: give more of it" if found else "there is no such entry"
     raise DatasetAgentError(
-        Component.COMMAND, Category.NOT_FOUND, "command.cache.entry", f"{what} (dataset-agent cache keys)"
+        Component.COMMAND, Category.NOT_FOUND, "command.cache.entry", f"{message}; dataset-agent cache keys lists them"
     )
 
 

@@ -27,6 +27,8 @@ def load_settings(**given: Any) -> Settings:
         raise _invalid(str(error)) from None
     if settings.home.exists() and not settings.home.is_dir():
         raise _invalid(f"{PREFIX}HOME names {settings.home}, which is no folder: name one")
+    if not settings.datasets.is_dir():
+        raise _invalid(f"{PREFIX}DATASETS names {settings.datasets}, which is no folder: name one, or unset it")
     return settings
 
 

@@ -37,6 +37,7 @@ EXIT_OF: Final = {
 _USAGE: Final = frozenset({Category.INVALID_INPUT, Category.NOT_FOUND})
 _GAP: Final = 2
 _NARROWEST: Final = 20
+_FOLDED: Final = 30
 _LONGEST_LINE: Final = 1_000
 
 out = Console(highlight=False, soft_wrap=True)
@@ -59,8 +60,10 @@ def plain(value: object) -> str:
 
 
 def one_line(message: object) -> str:
-    """A message as one plain line, cut where it is endless."""
-    line = plain(" ".join(str(message).split()))
+    """A message as one plain line, cut where it is endless; its indentation is kept."""
+    text = str(message)
+    indent = " " * (len(text) - len(text.lstrip(" ")))
+    line = indent + plain(" ".join(text.split()))
     return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " …"
 
 
@@ -101,25 +104,25 @@ def table(
     """A table for people that fits the width of the terminal (80 columns where there is none).
 
     Where one line per row is too wide, columns named together in ``stacked`` share a cell, one
-    below the other; without ``stacked`` the table is turned: one line per field. ``right``
-    names the columns of numbers. ``None`` is an empty cell.
+    below the other; without ``stacked`` one column of text is folded where that is enough, else
+    the table is turned: one line per field. ``right`` names the columns of numbers. ``None`` is
+    an empty cell.
     """
     texts = [["" if cell is None else plain(cell) for cell in row] for row in rows]
     if title:
         say(title)
-    if _width(columns, texts) <= out.width:
+    widths = _widths([columns, *texts])
+    room = out.width - _GAP * (len(widths) - 1) - sum(widths)
+    if room >= 0:
         _print(columns, texts, right)
     elif stacked:
         places = [[columns.index(name) for name in group] for group in stacked]
         heads = ["\n".join(columns[place] for place in group) for group in places]
         _print(heads, [["\n".join(row[place] for place in group) for group in places] for row in texts], right)
+    elif max(widths) + room >= _FOLDED:
+        _print(columns, texts, right)
     else:
         _turned(columns, texts)
-
-
-def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    widths = _widths([columns, *rows])
-    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:

@@ -13,7 +13,7 @@ import typer
 from cache.keys import load_secret
 from cache.opening import open_store
 from cache.store import StoreUnavailable
-from contract.errors import DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from contract.verdict import NotGranted
 from control_plane.policy import load_policies
@@ -70,9 +70,16 @@ def _files(settings: Settings) -> Iterator[Finding]:
             yield Finding(name, "absent", "only needed where that role runs: dataset-agent keys init")
     if settings.remote_dir.exists():
         yield _check("cache secret", lambda: load_secret(settings))
-    yield _check("policies", lambda: load_policies(settings.datasets / "policies"))
+    yield _check("policies", lambda: _policies(settings))
     yield _check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
     yield from _datasets(settings)
+
+
+def _policies(settings: Settings) -> None:
+    """As a dataset agent checks them before it starts."""
+    problems = load_policies(settings.datasets / "policies").problems(load_registry(settings.datasets).datasets)
+    if problems:
+        raise DatasetAgentError(Component.COMMAND, Category.CONFIGURATION, "command.doctor.policies", problems[0])
 
 
 def _datasets(settings: Settings) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import typer
 from contract.errors import DatasetAgentError
 from contract.verdict import VERDICTS, NotGranted
 from dataset_agent.console import EXIT_FAULT, EXIT_INTERRUPTED, EXIT_USAGE, exit_code, fail, note
+from dataset_agent.next_steps import with_next
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ def report(fault: BaseException) -> int:
     if isinstance(fault, _USAGE_ERROR):
         return _usage(fault)
     if isinstance(fault, NotGranted):
-        note(f"{VERDICTS[fault.reason]} {fault.reason}: {fault.message}")
+        note(with_next(f"{VERDICTS[fault.reason]} {fault.reason}: {fault.message}", fault.reason))
         return exit_code(fault)
     if isinstance(fault, DatasetAgentError):
         return fail(fault.message, exit_code(fault)).exit_code

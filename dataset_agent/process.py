@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -48,9 +49,14 @@ def bind_port(host: str, port: int) -> socket.socket:
             Component.COMMAND,
             Category.CONFIGURATION,
             "command.serve.port",
-            f"cannot listen on {host}:{port} ({error.strerror}): stop what uses it, or choose another --port or --host",
+            f"cannot listen on {host}:{port} ({error.strerror}): {_instead(error)}",
         ) from error
     return listener
+
+
+def _instead(error: OSError) -> str:
+    taken = error.errno == errno.EADDRINUSE
+    return "stop what uses it, or choose another --port" if taken else "choose another --port or --host"
 
 
 def address_of(listener: socket.socket) -> str:
