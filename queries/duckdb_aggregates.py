@@ -97,7 +97,6 @@ def _string_agg(node: exp.Expr) -> exp.Expr:
     return call("string_agg", order.this, exp.Order(this=separator, expressions=order.expressions))
 
 
-@rule(exp.PercentileCont, exp.PercentileDisc)
+@rule(exp.PercentileCont)
 def _percentile(node: exp.Expr) -> exp.Expr:
-    name = "quantile_cont" if isinstance(node, exp.PercentileCont) else "quantile_disc"
-    return call(name, node.this, node.expression)
+    return call("quantile_cont", node.this, node.expression)

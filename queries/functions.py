@@ -21,7 +21,6 @@ _RANKING: Final = (
 _AGGREGATES: Final = (
     exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr, *_UNSTABLE,
 )  # fmt: skip
-_PERCENTILES: Final = (exp.PercentileCont, exp.PercentileDisc)
 
 
 @rule(exp.Lower, exp.Upper)
@@ -31,9 +30,8 @@ def _text(e: Elaborator, node: exp.Expr) -> Type:
 
 @rule(exp.Concat)
 def _concat(e: Elaborator, node: exp.Expr) -> Type:
-    for child in node.expressions:
-        if e.type(child).name not in (S.STRING, None):
-            raise Refused("CONCAT takes STRING; write CAST(… AS STRING)", child)
+    if e.unify(node, node.expressions, node) is not S.STRING:
+        raise Refused("CONCAT takes STRING; write CAST(… AS STRING)", node)
     return Type(S.STRING)
 
 
@@ -209,7 +207,7 @@ def _string_agg(e: Elaborator, node: exp.Expr) -> Type:
 @rule(exp.Window)
 def _window(e: Elaborator, node: exp.Expr) -> Type:
     function, order, spec = node.this, node.args.get("order"), node.args.get("spec")
-    if not isinstance(function, (*_RANKING, *_AGGREGATES, *_PERCENTILES)):
+    if not isinstance(function, (*_RANKING, *_AGGREGATES, exp.PercentileCont)):
         raise Refused("OVER is not accepted on this function", node)
     kind = e.type(function)
     for item in node.args.get("partition_by") or []:
@@ -220,7 +218,7 @@ def _window(e: Elaborator, node: exp.Expr) -> Type:
     if isinstance(function, _RANKING) and order is None:
         raise Refused("a ranking without ORDER BY may answer differently each time", node)
     distinct = isinstance(function, exp.Count) and isinstance(function.this, exp.Distinct)
-    if (isinstance(function, _PERCENTILES) or distinct) and (order is not None or spec is not None):
+    if (isinstance(function, exp.PercentileCont) or distinct) and (order is not None or spec is not None):
         raise Refused("here OVER takes PARTITION BY only", node)
     if spec is not None:
         _frame(spec, ordered=order is not None)
@@ -250,18 +248,13 @@ def _ranking(e: Elaborator, node: exp.Expr) -> Type:
     return Type(kind.name)
 
 
-@rule(*_PERCENTILES)
+@rule(exp.PercentileCont)
 def _percentile(e: Elaborator, node: exp.Expr) -> Type:
     _under_window(node)
     share = node.expression
     if not (isinstance(share, exp.Literal) and not share.is_string and 0 <= float(share.name) <= 1):
         raise Refused("a percentile is a written number from 0 to 1", node)
     e.expect(node, "expression", S.FLOAT64)
-    if isinstance(node, exp.PercentileDisc):
-        kind = e.type(node.this)
-        if kind.name is None or kind.array:
-            raise Refused("PERCENTILE_DISC takes a typed value", node)
-        return Type(kind.name)
     if _holds_numeric(e, node):
         raise Refused("PERCENTILE_CONT takes FLOAT64; write CAST(… AS FLOAT64)", node)
     return Type(_float(e, node))

@@ -1,0 +1,111 @@
+"""The closed vocabulary of templates: names of functions, nodes, and the arguments a node may carry."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+# fmt: off
+FUNCTION_NAMES: Final = frozenset({
+    "ABS", "AVG", "BYTE_LENGTH", "CAST", "CEIL", "CEILING", "CHARACTER_LENGTH", "CHAR_LENGTH", "COALESCE", "CONCAT",
+    "COUNT", "COUNTIF", "CUME_DIST", "CURRENT_DATE", "CURRENT_TIMESTAMP", "DATE", "DATE_ADD", "DATE_DIFF", "DATE_SUB",
+    "DATE_TRUNC", "DENSE_RANK", "DIV", "ENDS_WITH", "EXP", "EXTRACT", "FIRST_VALUE", "FLOOR", "FORMAT_DATE",
+    "GREATEST", "IF", "IFNULL", "INSTR", "LAG", "LAST_DAY", "LAST_VALUE", "LEAD", "LEAST", "LEFT", "LENGTH", "LN",
+    "LOG10", "LOGICAL_AND", "LOGICAL_OR", "LOWER", "LTRIM", "MAX", "MIN", "MOD", "NTILE", "NULLIF", "PERCENTILE_CONT",
+    "PERCENT_RANK", "POW", "POWER", "RANK", "REPLACE", "RIGHT", "ROUND", "ROW_NUMBER", "RTRIM",
+    "SAFE_DIVIDE", "SIGN", "SQRT", "STARTS_WITH", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STRING_AGG", "STRPOS",
+    "SUBSTR", "SUBSTRING", "SUM", "TIMESTAMP", "TIMESTAMP_ADD", "TIMESTAMP_DIFF", "TIMESTAMP_MICROS",
+    "TIMESTAMP_MILLIS", "TIMESTAMP_SECONDS", "TIMESTAMP_SUB", "TIMESTAMP_TRUNC", "TRIM", "TRUNC", "UNIX_DATE",
+    "UNIX_MICROS", "UNIX_MILLIS", "UNIX_SECONDS", "UPPER", "VARIANCE", "VAR_POP", "VAR_SAMP", "WEEK",
+})
+BEFORE_PARENTHESIS: Final = frozenset({
+    "ALL", "AND", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "ELSE", "EXCEPT", "EXISTS", "FROM", "HAVING", "IN",
+    "INTERSECT", "INTERVAL", "IS", "JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "OVER", "QUALIFY", "SELECT",
+    "THEN", "UNION", "UNNEST", "USING", "WHEN", "WHERE",
+})
+_BY_ARGUMENTS: Final[dict[str, tuple[type[exp.Expr], ...]]] = {
+    "": (exp.Null, exp.Star, exp.RowNumber, exp.CurrentTimestamp, exp.Rank, exp.DenseRank,),
+    "alias this": (exp.Alias, exp.CTE, exp.Table, exp.TableAlias, exp.Subquery,),
+    "big_int expressions this": (exp.Count,),
+    "binary this": (exp.Length,),
+    "coalesce expressions safe this": (exp.Concat,),
+    "date_part_boundary expression this unit": (exp.DateDiff,),
+    "day month year": (exp.DateFromParts,),
+    "decimals expression this": (exp.Round,),
+    "default ifs this": (exp.Case,),
+    "default offset this": (exp.Lag, exp.Lead,),
+    "desc nulls_first this": (exp.Ordered,),
+    "distinct expression limit offset order this with_": (exp.Union, exp.Intersect, exp.Except,),
+    "distinct expressions from_ group having joins limit offset order qualify where with_": (exp.Select,),
+    "end end_side kind start start_side": (exp.WindowSpec,),
+    "expression negate this": (exp.Like,),
+    "expression offset this": (exp.Limit, exp.Offset,),
+    "expression position this": (exp.Trim,),
+    "expression replacement this": (exp.Replace,),
+    "expression safe this": (exp.DPipe,),
+    "expression safe this typed": (exp.Div,),
+    "expression this": (
+        exp.And, exp.Or, exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is,
+        exp.NullSafeEQ, exp.NullSafeNEQ, exp.SafeDivide, exp.IntDiv, exp.Mod, exp.Pow, exp.Nullif, exp.StartsWith,
+        exp.EndsWith, exp.Left, exp.Right, exp.PercentileCont, exp.Log, exp.Extract,
+    ),
+    "expression this unit": (exp.DateAdd, exp.DateSub, exp.TimestampAdd, exp.TimestampSub, exp.TimestampDiff,),
+    "expressions": (exp.Distinct, exp.Unnest, exp.Group, exp.With,),
+    "expressions ignore_nulls this": (exp.Greatest, exp.Least,),
+    "expressions query this unnest": (exp.In,),
+    "expressions siblings this": (exp.Order,),
+    "expressions this": (exp.Coalesce,),
+    "false this true": (exp.If,),
+    "format this": (exp.TimeToStr,),
+    "high low this": (exp.Between,),
+    "is_string this": (exp.Literal,),
+    "kind on side this using": (exp.Join,),
+    "length start this": (exp.Substring,),
+    "nested this": (exp.DataType,),
+    "order over partition_by spec this": (exp.Window,),
+    "quoted this": (exp.Identifier,),
+    "scale this": (exp.UnixToTime,),
+    "separator this": (exp.GroupConcat,),
+    "substr this": (exp.StrPosition,),
+    "table this": (exp.Column,),
+    "this": (
+        exp.Boolean, exp.From, exp.Where, exp.Having, exp.Qualify, exp.Paren, exp.Not, exp.Neg, exp.Var,
+        exp.Parameter, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr, exp.Stddev,
+        exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Abs, exp.Sign, exp.Sqrt, exp.Exp, exp.Ln,
+        exp.ByteLength, exp.Exists, exp.UnixDate, exp.UnixMicros, exp.UnixMillis, exp.UnixSeconds, exp.TsOrDsToDate,
+        exp.WeekStart, exp.CurrentDate, exp.FirstValue, exp.LastValue, exp.Upper, exp.Lower, exp.Ntile,
+        exp.PercentRank, exp.CumeDist, exp.Trunc, exp.Ceil, exp.Floor,
+    ),
+    "this to": (exp.Cast,),
+    "this unit": (exp.DateTrunc, exp.LastDay,),
+    "this unit zone": (exp.TimestampTrunc,),
+    "this with_tz zone": (exp.Timestamp,),
+    "this zone": (exp.Date, exp.AtTimeZone,),
+}
+HINTS: Final = {
+    "ANY_VALUE": "may answer differently each time; use MIN or MAX",
+    "PERCENTILE_DISC": "picks another value on some engines; use PERCENTILE_CONT",
+    "ARRAY_AGG": "is not accepted; use STRING_AGG with ORDER BY",
+    "APPROX_COUNT_DISTINCT": "differs by engine; use COUNT(DISTINCT …)",
+    "CONTAINS_SUBSTR": "differs by engine; use STRPOS(LOWER(…), LOWER(…)) > 0",
+    "IEEE_DIVIDE": "makes NaN; use SAFE_DIVIDE",
+}
+DECLINED: Final[dict[type[exp.Expr], str]] = {
+    exp.Placeholder: "a positional parameter has no name; use @name",
+    exp.Lateral: "LATERAL is not accepted",
+    exp.Anonymous: "the function is not on the list of accepted functions",
+    exp.Dot: "a dotted name is not accepted; name a table's column as table.column",
+    exp.Array: "an array expression is not accepted; declare a repeated parameter",
+    exp.Struct: "a STRUCT is not accepted",
+    exp.Interval: "INTERVAL is accepted inside DATE_ADD, DATE_SUB, TIMESTAMP_ADD and TIMESTAMP_SUB only",
+}
+ARGUMENT_NAMES: Final = {
+    "with_": "WITH", "pivots": "PIVOT", "sample": "TABLESAMPLE", "system_time": "FOR SYSTEM_TIME", "version": "a version",
+    "method": "NATURAL", "hint": "a hint", "by_name": "BY NAME", "recursive": "RECURSIVE", "kind": "AS STRUCT or AS VALUE",
+    "rollup": "ROLLUP", "cube": "CUBE", "grouping_sets": "GROUPING SETS", "all": "ALL", "windows": "WINDOW",
+    "db": "another dataset", "catalog": "another project", "columns": "a list of column names after an alias",
+    "joins": "a join in parentheses",
+}
+# fmt: on
+ALLOWED: Final = {node: frozenset(args.split()) for args, nodes in _BY_ARGUMENTS.items() for node in nodes}
