@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import threading
 import time
 from collections import OrderedDict
@@ -19,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contract.authority import Authority
-from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import new_id
 from contract.result import Execution, ResultDocument
 from contract.schema import Mode, Table
 from contract.verdict import NotGranted, Reason
 from queries import duckdb_aggregates, duckdb_moments  # noqa: F401  their rules register themselves
 from queries.bind import Bound
+from queries.duckdb_connection import connect
 from queries.duckdb_dialect import TYPES, to_duckdb
 from queries.duckdb_file import database_file
 from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
@@ -37,30 +36,6 @@ _log = logging.getLogger(__name__)
 _BATCH_ROWS: Final = 20_000
 _TEXTS: Final = 512
 _STOP_POLL: Final = 0.01
-_GRACE: Final = 1.0
-_MEMORY: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)")
-
-
-def _settings(memory_limit: str, threads: int, timeout: float) -> tuple[str, ...]:
-    """In this order: the temporary folder is set before access is closed, the lock comes last."""
-    return (
-        "SET GLOBAL TimeZone='UTC'",
-        "SET GLOBAL python_enable_replacements=false",
-        "SET autoinstall_known_extensions=false",
-        "SET autoload_known_extensions=false",
-        "SET allow_community_extensions=false",
-        "SET allow_persistent_secrets=false",
-        "SET temp_directory=''",
-        f"SET memory_limit='{memory_limit}'",
-        f"SET threads={threads}",
-        "SET max_expression_depth=250",
-        # Division by zero and logarithms of zero then fail, as in GoogleSQL.
-        "SET GLOBAL ieee_floating_point_ops=false",
-        # A second line behind the engine's own timer.
-        f"SET GLOBAL max_execution_time={int((timeout + _GRACE) * 1000)}",
-        "SET enable_external_access=false",
-        "SET lock_configuration=true",
-    )
 
 
 class _Job:
@@ -139,10 +114,8 @@ class DuckDbEngine:
         """
         if len(mask_key) < 16:
             raise ValueError("a mask key has at least 16 bytes")
-        if not _MEMORY.fullmatch(memory_limit):
-            raise _settings_fault(memory_limit, "its form is not 512MB")
         path = database_file(dataset_id, version, revision or "", folder, tables, scratch)
-        connection = _connect(path, memory_limit, timeout)
+        connection = connect(path, memory_limit, timeout)
         return cls(
             connection,
             dataset=dataset_id,
@@ -312,29 +285,6 @@ class DuckDbEngine:
 
 
 _DESCRIBED: Final = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
-
-
-def _connect(path: Path, memory_limit: str, timeout: float) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(str(path), read_only=True)
-    try:
-        # A file that this process already serves is one instance, hardened and locked once.
-        locked = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
-        if locked is None or not locked[0]:
-            for statement in _settings(memory_limit, max(2, os.cpu_count() or 2), timeout):
-                connection.execute(statement)
-    except duckdb.Error as error:
-        connection.close()
-        raise _settings_fault(memory_limit, type(error).__name__) from None
-    return connection
-
-
-def _settings_fault(memory_limit: str, why: str) -> DatasetAgentError:
-    return DatasetAgentError(
-        Component.QUERIES,
-        Category.CONFIGURATION,
-        "queries.duckdb.settings",
-        f"DuckDB does not accept its settings ({why}); check the memory limit {memory_limit[:20]!r}",
-    )
 
 
 def _check_text(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, with_nulls: str) -> None:

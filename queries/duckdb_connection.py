@@ -1,0 +1,63 @@
+"""Connections that can read their own database file and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from contract.errors import Category, Component, DatasetAgentError
+
+_GRACE: Final = 1.0
+_MEMORY: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)")
+
+
+def connect(path: Path, memory_limit: str, timeout: float) -> duckdb.DuckDBPyConnection:
+    """A hardened, read-only connection; ``timeout`` is seconds. Raises a configuration fault."""
+    if not _MEMORY.fullmatch(memory_limit):
+        raise _settings_fault(memory_limit, "its form is not 512MB")
+    connection = duckdb.connect(str(path), read_only=True)
+    try:
+        # A file that this process already serves is one instance, hardened and locked once.
+        locked = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
+        if locked is None or not locked[0]:
+            for statement in _settings(memory_limit, max(2, os.cpu_count() or 2), timeout):
+                connection.execute(statement)
+    except duckdb.Error as error:
+        connection.close()
+        raise _settings_fault(memory_limit, type(error).__name__) from None
+    return connection
+
+
+def _settings_fault(memory_limit: str, why: str) -> DatasetAgentError:
+    return DatasetAgentError(
+        Component.QUERIES,
+        Category.CONFIGURATION,
+        "queries.duckdb.settings",
+        f"DuckDB does not accept its settings ({why}); check the memory limit {memory_limit[:20]!r}",
+    )
+
+
+def _settings(memory_limit: str, threads: int, timeout: float) -> tuple[str, ...]:
+    """In this order: the temporary folder is set before access is closed, the lock comes last."""
+    return (
+        "SET GLOBAL TimeZone='UTC'",
+        "SET GLOBAL python_enable_replacements=false",
+        "SET autoinstall_known_extensions=false",
+        "SET autoload_known_extensions=false",
+        "SET allow_community_extensions=false",
+        "SET allow_persistent_secrets=false",
+        "SET temp_directory=''",
+        f"SET memory_limit='{memory_limit}'",
+        f"SET threads={threads}",
+        "SET max_expression_depth=250",
+        # Division by zero and logarithms of zero then fail, as in GoogleSQL.
+        "SET GLOBAL ieee_floating_point_ops=false",
+        # A second line behind the engine's own timer.
+        f"SET GLOBAL max_execution_time={int((timeout + _GRACE) * 1000)}",
+        "SET enable_external_access=false",
+        "SET lock_configuration=true",
+    )
