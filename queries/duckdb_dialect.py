@@ -109,7 +109,8 @@ def _in(node: exp.Expr) -> exp.Expr:
     unnest = node.args.get("unnest")
     if unnest is None:
         return node
-    return exp.Paren(this=exp.EQ(this=node.this, expression=exp.Any(this=exp.Paren(this=unnest.expressions[0]))))
+    # A NULL array holds nothing, where DuckDB would answer NULL.
+    return call("list_contains", call("coalesce", unnest.expressions[0], exp.Array()), node.this)
 
 
 @rule(exp.Like)
