@@ -53,14 +53,17 @@ _SWEEP: Final = 64
 
 
 class SqliteState:
-    """A ``grants.state.StateStore``. One connection in one thread; processes meet in the file."""
+    """A ``grants.state.StateStore`` whose processes meet in one file.
+
+    Work runs where it is asked, without waiting; work that finds the file locked waits in a
+    thread, so that another writer never holds up the event loop.
+    """
 
     def __init__(self, path: Path, *, budget: float = BUDGET) -> None:
+        boot = _boot_id()
         self._path = path
-        self._budget = budget
-        self._boot = _boot_id()
-        self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._here = _StateFile(path, wait=0.0, boot=boot)
+        self._patient = _StateFile(path, wait=budget, boot=boot)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grants-state")
 
     @classmethod
@@ -68,54 +71,69 @@ class SqliteState:
         """Raises ``grants.state.unavailable`` where the file cannot be used."""
         store = cls(path, budget=budget)
         try:
-            store._thread.submit(store._connect, armed_at_open(now)).result()
+            store._thread.submit(store._patient.connect, armed_at_open(now)).result()
         except (sqlite3.Error, OSError) as error:
             store._thread.shutdown()
             raise fault("unavailable", f"{path} cannot be used: {error}", Category.UNAVAILABLE) from error
         return store
 
     async def spend(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
-        await self._run(lambda: self._spend(grant, policy, now))
+        await self._run(lambda file: file.spend(grant, policy, now))
 
     async def recheck(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
         check_not_ended(grant, now)
-        await self._run(lambda: self._recheck(grant, policy, now))
+        await self._run(lambda file: file.recheck(grant, policy, now))
 
     async def revoke(self, kind: RevocationKind, value: str, *, not_before: float) -> None:
         check_value(kind, value)
         try:
-            await self._run_raw(lambda: self._revoke(kind, value, not_before))
+            await self._run_raw(lambda file: file.revoke(kind, value, not_before))
         except (sqlite3.Error, OSError) as error:
             raise fault("unavailable", f"{self._path} does not take the revocation", Category.UNAVAILABLE) from error
 
     async def revocations(self) -> list[Revocation]:
         try:
-            return await self._run_raw(self._revocations)
+            return await self._run_raw(lambda file: file.revocations())
         except (sqlite3.Error, OSError) as error:
             raise fault("unavailable", f"{self._path} cannot be read", Category.UNAVAILABLE) from error
 
     async def health(self) -> None:
         try:
-            await self._run_raw(self._probe)
+            await self._run_raw(lambda file: file.probe())
         except (sqlite3.Error, OSError) as error:
             raise fault("unavailable", f"{self._path} cannot be written: {error}", Category.UNAVAILABLE) from error
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+        self._here.disconnect()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._patient.disconnect)
         self._thread.shutdown()
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    async def _run(self, work: Callable[[_StateFile], T]) -> T:
         try:
             return await self._run_raw(work)
         except (sqlite3.Error, OSError) as error:
             raise unavailable() from error
 
-    async def _run_raw(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _run_raw(self, work: Callable[[_StateFile], T]) -> T:
+        try:
+            return work(self._here)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, self._patient)
 
-    # what follows runs in the store's one thread
 
-    def _spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
+class _StateFile:
+    """One connection to the file; ``wait`` is how many seconds it waits for another's lock."""
+
+    def __init__(self, path: Path, *, wait: float, boot: str | None) -> None:
+        self._path = path
+        self._wait = wait
+        self._boot = boot
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+
+    def spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
         with self._writing(now) as connection:
             self._judge(connection, grant, policy)
             connection.execute(
@@ -125,14 +143,10 @@ class SqliteState:
             if not connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
                 raise replayed()
 
-    def _recheck(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
+    def recheck(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
         self._judge(self._current(now), grant, policy)
 
-    def _judge(self, connection: sqlite3.Connection, grant: VerifiedGrant, policy: str | None) -> None:
-        names = names_of(grant, policy)
-        judge(grant, names, _instants(connection, names), armed=_armed(connection))
-
-    def _revoke(self, kind: RevocationKind, value: str, not_before: float) -> None:
+    def revoke(self, kind: RevocationKind, value: str, not_before: float) -> None:
         with self._writing(None) as connection:
             connection.execute(
                 "INSERT INTO revoked VALUES (?, ?, ?) "
@@ -140,13 +154,35 @@ class SqliteState:
                 (kind.value, value, not_before),
             )
 
-    def _revocations(self) -> list[Revocation]:
+    def revocations(self) -> list[Revocation]:
         rows = self._current(None).execute("SELECT kind, value, not_before FROM revoked")
         return in_order({(kind, value): instant for kind, value, instant in rows})
 
-    def _probe(self) -> None:
+    def probe(self) -> None:
         with self._writing(None):
             pass
+
+    def connect(self, armed: int | None) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        identity = _identity(self._path)
+        connection = sqlite3.connect(self._path, isolation_level=None, timeout=self._wait)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._boot else 'FULL'}")
+        connection.executescript(_SCHEMA)
+        if armed is not None:
+            _arm(connection, armed, self._boot)
+        self._connection, self._file = connection, identity
+        return connection
+
+    def disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _judge(self, connection: sqlite3.Connection, grant: VerifiedGrant, policy: str | None) -> None:
+        names = names_of(grant, policy)
+        judge(grant, names, _instants(connection, names), armed=_armed(connection))
 
     @contextmanager
     def _writing(self, now: float | None) -> Iterator[sqlite3.Connection]:
@@ -166,29 +202,15 @@ class SqliteState:
         connection.execute("COMMIT")
 
     def _current(self, now: float | None) -> sqlite3.Connection:
-        """The connection, made anew where the file is no longer the one that was opened."""
+        """The connection, made anew where the file is no longer the one that was opened.
+
+        The first connection of a store that another one already opened arms nothing.
+        """
         if self._connection is not None and self._file == _identity(self._path):
             return self._connection
-        self._disconnect()
-        return self._connect(None if now is None else armed_after_loss(now))
-
-    def _connect(self, armed: int | None) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        identity = _identity(self._path)
-        connection = sqlite3.connect(self._path, isolation_level=None, timeout=self._budget)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._boot else 'FULL'}")
-        connection.executescript(_SCHEMA)
-        if armed is not None:
-            _arm(connection, armed, self._boot)
-        self._connection, self._file = connection, identity
-        return connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        lost = self._connection is not None
+        self.disconnect()
+        return self.connect(armed_after_loss(now) if lost and now is not None else None)
 
 
 def _arm(connection: sqlite3.Connection, instant: int, boot: str | None) -> None:

@@ -31,7 +31,6 @@ from contract.extension import (
     DECISION_KEY,
     ERROR_KEY,
     EXTENSION_URI,
-    PROVENANCE_KEY,
     PROVENANCE_MEDIA_TYPE,
     RECEIPT_KEY,
 )
@@ -115,7 +114,7 @@ def _metadata(answer: Answer) -> dict[str, Any]:
             "as_of": answer.document.as_of,
             "execution_id": answer.execution.execution_id,
         }
-    if answer.receipt is not None:
+    if answer.receipt is not None and answer.envelope is None:  # a signed statement holds its own
         metadata[RECEIPT_KEY] = answer.receipt.to_json()
     return metadata
 
@@ -159,7 +158,6 @@ def _provenance(answer: Answer) -> Artifact:
         name="provenance",
         description="A signed in-toto statement about the result (DSSE).",
         parts=[Part(raw=body, media_type=PROVENANCE_MEDIA_TYPE)],
-        metadata=_struct({PROVENANCE_KEY: {"media_type": PROVENANCE_MEDIA_TYPE}}),
         extensions=[EXTENSION_URI],
     )
 
