@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from queries.govern import DATA_SCHEMA
 
 _FORMAT: Final = 1
 _BATCH_ROWS: Final = 65_536
+_KEPT_SECONDS: Final = 7 * 86_400
 _ARROW: Final[dict[SqlType, pa.DataType]] = {
     SqlType.STRING: pa.string(),
     SqlType.INT64: pa.int64(),
@@ -66,6 +68,7 @@ def database_file(
     if not target.exists():
         _prepare(scratch)
         _build(target, tables, sources, digests)
+        _prune(target, dataset)
     return target
 
 
@@ -79,6 +82,22 @@ def _prepare(scratch: Path) -> None:
             "queries.scratch.unavailable",
             f"cannot make the scratch folder {scratch}: {error.strerror}",
         ) from error
+
+
+def _prune(target: Path, dataset: str) -> None:
+    """Remove files of the dataset that are a week older than the new one, and what crashes left.
+
+    A process that still reads one keeps it until it closes.
+    """
+    name = re.compile(rf"\.?{re.escape(dataset)}-[0-9a-f]{{32}}\.duckdb(\..+)?")
+    built = target.stat().st_mtime
+    for path in target.parent.iterdir():
+        if name.fullmatch(path.name) and path != target:
+            try:
+                if built - path.stat().st_mtime > _KEPT_SECONDS:
+                    path.unlink()
+            except FileNotFoundError:
+                continue
 
 
 def _source(folder: Path, table: Table) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ProcessPoolExecutor
@@ -269,6 +270,54 @@ async def test_a_changed_file_or_revision_is_another_database(tmp_path: Path) ->
     write(tmp_path, rows(size=61))
     assert _build(tmp_path) != first
     assert database_file(DATASET, "1.0.0", "r2", tmp_path, TABLES, tmp_path / "scratch") != _build(tmp_path)
+
+
+async def test_a_file_a_week_older_than_a_new_one_is_removed(tmp_path: Path) -> None:
+    write(tmp_path, rows())
+    old = _build(tmp_path)
+    other = tmp_path / "scratch" / f"{DATASET}-more-{'0' * 32}.duckdb"
+    other.touch()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    write(tmp_path, rows(size=61))
+    new = _build(tmp_path)
+    assert set((tmp_path / "scratch").iterdir()) == {new, other}
+
+
+async def test_a_null_list_holds_nothing_and_a_null_value_is_in_no_list(engine: DuckDbEngine) -> None:
+    regions = parameter("r:STRING[]", nullable=True)
+    inside = template("SELECT COUNT(*) AS n FROM orders WHERE region IN UNNEST(@r)", "n:INT64", regions)
+    outside = template("SELECT COUNT(*) AS n FROM orders WHERE region NOT IN UNNEST(@r)", "n:INT64", regions)
+    known = sum(1 for row in rows()["orders"] if row["region"] is not None)
+    counts = [
+        [(await run(engine, loaded, {"r": value}))[0][0] for loaded in (inside, outside)]
+        for value in (None, [], ["EU"])
+    ]
+    assert counts[:2] == [[0, 60], [0, 60]]
+    assert sum(counts[2]) == known
+
+
+async def test_limit_takes_an_argument(engine: DuckDbEngine) -> None:
+    loaded = template(
+        "SELECT id FROM orders ORDER BY id LIMIT @n OFFSET @o",
+        "id:INT64",
+        parameter("n:INT64"),
+        parameter("o:INT64", default=1),
+    )
+    await engine.check(loaded)
+    assert await run(engine, loaded, {"n": 2}) == [[2], [3]]
+    with pytest.raises(NotGranted):
+        await run(engine, loaded, {"n": -1})
+
+
+async def test_an_alias_with_the_name_of_a_common_table_is_still_the_base_table(engine: DuckDbEngine) -> None:
+    sql = (
+        "WITH z AS (SELECT id FROM customers) SELECT z.id FROM orders AS z "
+        "WHERE EXISTS (SELECT 1 FROM lines AS z WHERE z.qty > 7) ORDER BY z.id"
+    )
+    loaded = template(sql, "id:INT64")
+    assert await run(engine, loaded, rows={"orders.id": {"max": 3}}) == [[1], [2], [3]]
+    assert await run(engine, loaded, rows={"lines.qty": {"max": 3}}) == []
 
 
 ONE = (table("t", "x:NUMERIC"),)
