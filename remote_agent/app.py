@@ -19,6 +19,7 @@ from starlette.middleware import Middleware
 
 from contract.call import Operation
 from contract.canonical import canonical_json, sha256_hex
+from contract.telemetry import quiet_content_loggers
 from contract.verdict import NotGranted, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
@@ -36,7 +37,6 @@ from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
-from remote_agent.telemetry import quiet_content_loggers
 
 DISCOVER = Operation("discover")
 

@@ -22,13 +22,14 @@ from google.adk.workflow import START, Workflow
 from google.genai import types
 
 from contract.authority import Authority
+from contract.errors import Component
 from contract.ids import InvocationId, SessionId
 from contract.result import CacheOutcome
+from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
 from remote_agent.answer import Perform
 from remote_agent.outcome import BoundCall, Found, RunIds
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
-from remote_agent.telemetry import refuse_content_capture
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class AdkExecutor:
     sessions: InMemorySessionService = field(default_factory=InMemorySessionService)
 
     def __post_init__(self) -> None:
-        refuse_content_capture()
+        refuse_content_capture(Component.REMOTE_AGENT)
 
     def runner(self, node: Workflow) -> Runner:
         """A Runner under the policy plugin; there is no other way to get one here."""

@@ -8,6 +8,7 @@ holds on one binding holds on the other.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
@@ -53,6 +54,8 @@ from remote_agent.caller import Caller, CallerUser, PresentedGrants
 from remote_agent.door import to_request, to_task
 from remote_agent.outcome import Answer, Request
 from remote_agent.tasks import Owner, TaskMemory
+
+log = logging.getLogger(__name__)
 
 Answerer = Callable[[Request], Awaitable[Answer]]
 CardFor = Callable[[Caller, tuple[str, ...]], Awaitable[AgentCard]]
@@ -179,6 +182,10 @@ class GovernedRequestHandler(RequestHandler):
             if current is not None and current.cancelling():
                 raise
             return Answer(decision=NotGranted(Reason.CANCELLED, "the task was cancelled").decision(""))
+        except Exception as fault:
+            # The SDK would put the text of the fault, and what it quotes, into the response.
+            log.error("a request failed with %s", type(fault).__name__)
+            raise InternalError(message="the dataset agent failed") from None
         finally:
             self._running.pop(task_id, None)
 

@@ -12,8 +12,9 @@ from google.adk.apps.app import App
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from contract.errors import DatasetAgentError
+from contract.errors import Component, DatasetAgentError
 from contract.ids import SessionId
+from contract.telemetry import quiet_content_loggers, refuse_content_capture
 from contract.verdict import NotGranted, Reason
 from root_agent import ask as path
 from root_agent.asking import Answer, Asking, Wanted
@@ -21,7 +22,7 @@ from root_agent.holder import Desk
 from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
 from root_agent.service import Service
-from root_agent.telemetry import new_trace_id, quiet_content_loggers, refuse_content_capture
+from root_agent.telemetry import new_trace_id
 from root_agent.workflow import Nodes, build_workflow
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ _NO_PERSON: Final = (
 
 def build_app(service: Callable[[], Service], desk: Desk) -> App:
     """The ADK application: the workflow and, first, the policy plugin."""
-    refuse_content_capture()
+    refuse_content_capture(Component.ROOT_AGENT)
     quiet_content_loggers()
     plugin = DatasetPolicyPlugin(lambda context: begin(context, service, desk))
     return App(name=str(APP_NAME), root_agent=build_workflow(Nodes(desk, service)), plugins=[plugin])

@@ -20,13 +20,13 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from contract.authority import Authority
-from contract.errors import DatasetAgentError
+from contract.errors import Component, DatasetAgentError
 from contract.result import Execution, ResultDocument
+from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
 from remote_agent.executor import AdkExecutor, GovernedTool
 from remote_agent.outcome import RunIds
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
-from remote_agent.telemetry import refuse_content_capture
 from tests.authority_builder import make_authority
 
 DOCUMENT = ResultDocument(b"{}", 0, False, "2026-01-01T00:00:00.000000Z")
@@ -195,7 +195,7 @@ async def test_the_executor_hands_rows_to_the_path_and_forgets_its_session() -> 
 def test_content_capture_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     with pytest.raises(DatasetAgentError, match="unset OTEL"):
-        refuse_content_capture()
+        refuse_content_capture(Component.REMOTE_AGENT)
 
 
 def test_an_authority_is_the_only_way_in() -> None:

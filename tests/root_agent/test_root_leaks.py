@@ -16,10 +16,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from contract.errors import DatasetAgentError
+from contract.errors import Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
+from contract.telemetry import quiet_content_loggers, refuse_content_capture
 from root_agent.entry import RootAgent
-from root_agent.telemetry import quiet_content_loggers, refuse_content_capture
 from tests.root_agent.root_world import MARKER_ROW, RootWorld, root_world
 from tests.root_agent.scripted_remote import Arrived, rejected
 
@@ -135,7 +135,7 @@ async def test_nothing_is_in_the_ledger(world: RootWorld, monkeypatch: pytest.Mo
 def test_a_start_with_content_capture_on_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(DatasetAgentError, match=name):
-        refuse_content_capture()
+        refuse_content_capture(Component.ROOT_AGENT)
 
 
 def test_libraries_that_log_content_stay_at_warnings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,44 @@
+"""Telemetry that may not see content: prompts, arguments and rows stay out of spans and logs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from typing import Final
+
+from contract.errors import Category, Component, DatasetAgentError
+
+_ADK_CAPTURE: Final = "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS"
+_CAPTURE: Final = ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", _ADK_CAPTURE)
+_OFF: Final = frozenset({"", "0", "false", "no", "off", "no_content"})
+# These log whole requests, replies or prompts at DEBUG.
+_CONTENT_LOGGERS: Final = ("a2a", "google_adk", "google.adk", "httpx", "httpcore", "sse_starlette")
+
+
+def refuse_content_capture(component: Component) -> None:
+    """Raise a CONFIGURATION fault where the environment asks for content in spans.
+
+    ADK's own switch is on until it is set, so an unset one is set to false here; a switch
+    that an operator turned on stops the start instead of being overruled in silence.
+    """
+    for name in _CAPTURE:
+        if os.environ.get(name, "").strip().lower() not in _OFF:
+            raise DatasetAgentError(
+                component,
+                Category.CONFIGURATION,
+                f"{component.value}.telemetry.content",
+                f"unset {name}: questions, arguments and rows do not go into spans",
+            )
+    os.environ[_ADK_CAPTURE] = "false"
+
+
+def quiet_content_loggers() -> None:
+    """Keep libraries that log content to warnings, whatever the log level is.
+
+    ADK warns about its A2A support once for every function of it; the pin in pyproject.toml is
+    the answer to that.
+    """
+    for name in _CONTENT_LOGGERS:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", category=UserWarning)
