@@ -113,6 +113,11 @@ def test_a_name_of_the_wire_is_in_the_extension(name: str) -> None:
     assert shown in _page("extension.md")
 
 
+def test_no_metadata_key_is_documented_that_is_not_sent() -> None:
+    told = set(re.findall(rf"`({extension.EXTENSION_URI}/[a-z]+)`", _page("extension.md")))
+    assert told == {value for name, value in vars(extension).items() if name.endswith("_KEY")}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_link_leads_somewhere(page: Path) -> None:
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
