@@ -53,7 +53,10 @@ def create_policy_app(file: PolicyFile) -> FastAPI:
             return JSONResponse({"code": "invalid_parameter", "message": str(error)}, status_code=400)
         if not isinstance(body, dict) or "input" not in body:
             return JSONResponse({"code": "invalid_parameter", "message": 'send {"input": …}'}, status_code=400)
-        return JSONResponse(decision_document(file.policies, body["input"]))
+        try:
+            return JSONResponse(decision_document(file.policies, body["input"]))
+        except DatasetAgentError as error:
+            return JSONResponse({"code": "invalid_parameter", "message": error.message}, status_code=400)
 
     @app.get("/health")
     async def health() -> dict[str, str]:

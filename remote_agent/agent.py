@@ -8,17 +8,20 @@ has no tool and answers every message the way the door would: no grant, no call,
 from __future__ import annotations
 
 from google.adk.apps import App
+from google.adk.events.event import Event
 from google.adk.workflow import START, Workflow
+from google.genai import types
 
 from contract.verdict import Reason
 from remote_agent.plugin import DatasetPolicyPlugin, blocked
 
+_HINT = "ask through A2A with an execution grant: dataset-agent ask, or adk run root_agent"
 
-def refuse() -> dict[str, object]:
+
+def refuse() -> Event:
     """The structural refusal of a message that carries no grant."""
-    return blocked(
-        Reason.NO_ACTIVE_GRANT, "ask through A2A with an execution grant: dataset-agent ask, or adk run root_agent"
-    )
+    words = types.Part(text=f"REFUSED {Reason.NO_ACTIVE_GRANT}: {_HINT}")
+    return Event(output=blocked(Reason.NO_ACTIVE_GRANT, _HINT), content=types.Content(role="model", parts=[words]))
 
 
 root_agent = Workflow(name="remote_agent", edges=[(START, refuse)])

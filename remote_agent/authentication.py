@@ -49,18 +49,24 @@ class Gate:
 
     async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Run the application, and cancel it when the caller disconnects, so that no query outlives them."""
+        request = asyncio.current_task()
         gone = asyncio.ensure_future(receive())
-        work = asyncio.ensure_future(self._app(scope, _replay(body, gone), send))
+        answered = False
+
+        def leave(_: asyncio.Future[Message]) -> None:
+            if request is not None and not answered and not gone.cancelled():
+                request.cancel()
+
+        gone.add_done_callback(leave)
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            await self._app(scope, _replay(body, gone), send)
+        except asyncio.CancelledError:
+            if request is None or not gone.done():
+                raise
+            request.uncancel()
         finally:
+            answered = True
             gone.cancel()
-            work.cancel()
-        if not work.cancelled() and (fault := work.exception()) is not None:
-            raise fault
 
     def _identify(self, scope: Scope) -> Caller:
         lines = [value for name, value in scope["headers"] if name == b"authorization"]

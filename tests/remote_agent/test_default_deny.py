@@ -24,6 +24,7 @@ from contract.errors import Component, DatasetAgentError
 from contract.result import Execution, ResultDocument
 from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
+from remote_agent.agent import app
 from remote_agent.executor import AdkExecutor, GovernedTool
 from remote_agent.outcome import RunIds
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
@@ -201,3 +202,12 @@ def test_content_capture_is_refused_at_start(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_authority_is_the_only_way_in() -> None:
     with pytest.raises(TypeError):
         Authority(*[None] * 12, proof=None)  # type: ignore[arg-type]
+
+
+async def test_a_development_session_is_told_how_to_ask() -> None:
+    sessions = InMemorySessionService()
+    runner = Runner(app=app, session_service=sessions)
+    await sessions.create_session(app_name="remote_agent", user_id="u", session_id="s")
+    message = types.Content(role="user", parts=[types.Part(text="give me rows")])
+    said = [event async for event in runner.run_async(user_id="u", session_id="s", new_message=message)]
+    assert any("NO_ACTIVE_GRANT" in (part.text or "") for e in said if e.content for part in e.content.parts or [])
