@@ -64,7 +64,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
         ("root holder key", settings.root_dir / "holder.jwk"),
         ("dataset agent key", settings.remote_dir / "agent.jwk"),
     ):
-        if path.exists() or path.parent.exists():
+        if path.exists():
             yield _check(name, lambda path=path: FileSigner.load(path))  # type: ignore[misc]
         else:
             yield Finding(name, "absent", "only needed where that role runs: dataset-agent keys init")

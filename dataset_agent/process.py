@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -96,19 +97,20 @@ async def serve_app(
     server = _Server(uvicorn.Config(app, **server_settings()))
     loop = asyncio.get_running_loop()
     pending: set[asyncio.Future[None]] = set()
-    port, attempts = listener.getsockname()[1], 0
+    port, newest = listener.getsockname()[1], 0.0
 
     with run_file(settings, kind) as file:
 
         def write() -> None:
-            file.write({"pid": os.getpid(), "port": port, "attempt": attempts, **status()})
+            file.write({"pid": os.getpid(), "port": port, "began": newest, **status()})
 
         async def reloaded() -> None:
-            nonlocal attempts
+            nonlocal newest
+            began = time.monotonic()
             try:
                 await reload()
             finally:
-                attempts += 1
+                newest = max(newest, began)
                 write()
 
         def on_hangup() -> None:

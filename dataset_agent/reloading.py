@@ -30,11 +30,12 @@ def reload(
         raise _fault(
             Category.NOT_FOUND, "nothing", f"nothing is served from {settings.home}: start it with dataset-agent serve"
         )
+    asked = time.monotonic()
     for process in served:
         _ask(process)
     if wait:
         with progress("reloading"):
-            served = _awaited(served, time.monotonic() + timeout)
+            served = _awaited(served, asked, asked + timeout)
     faults = [str(process.state["fault"]) for process in served if wait and process.state["fault"]]
     if as_json:
         print_json({"agents": [_public(process) for process in served], "waited": wait, "ok": not faults})
@@ -57,11 +58,14 @@ def _ask(process: Running) -> None:
         ) from None
 
 
-def _awaited(before: Sequence[Running], deadline: float) -> list[Running]:
-    """Every process after its reload, taken over or refused. Raises TIMEOUT, or where one ended."""
+def _awaited(before: Sequence[Running], asked: float, deadline: float) -> list[Running]:
+    """Every process after a reload that began since it was asked. Raises TIMEOUT, or where one ended.
+
+    A reload that was under way before may have read files before they were edited: it is not waited for.
+    """
     done: list[Running] = []
     for process in before:
-        while (now := process.again()) is not None and now.attempt <= process.attempt:
+        while (now := process.again()) is not None and now.began < asked:
             if time.monotonic() > deadline:
                 raise _fault(
                     Category.TIMEOUT, "timeout", f"{process} did not finish its reload in time: try a longer --timeout"

@@ -36,7 +36,7 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process that serves. ``state`` has ``pid``, ``port``, ``attempt``, ``generation``, ``fault``, ``invalid``."""
+    """A process that serves. ``state`` has ``pid``, ``port``, ``began``, ``generation``, ``fault``, ``invalid``."""
 
     path: Path
     kind: str
@@ -47,8 +47,9 @@ class Running:
         return int(self.state["pid"])
 
     @property
-    def attempt(self) -> int:
-        return int(self.state["attempt"])
+    def began(self) -> float:
+        """When its newest finished reload began, on this machine's monotonic clock; 0 before the first."""
+        return float(self.state["began"])
 
     def __str__(self) -> str:
         return f"{self.kind} on port {self.state['port']}"

@@ -1,0 +1,266 @@
+"""Whatever is wrong is one line that says what to do, with its exit code; nothing is served here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contract.settings import SHIPPED_DATASETS
+from dataset_agent import AGENTS_DIR
+from tests.dataset_agent.command_line import HOUSE, PROGRAM, CommandLine, environment, from_nothing
+
+NOWHERE = "redis://:not-to-be-shown@127.0.0.1:1/0"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def command(home: Path) -> CommandLine:
+    made = CommandLine({"HOME": str(home)})
+    assert made("keys", "init").code == 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("ask",), "error: Missing argument 'question'; see dataset-agent ask --help"),
+        (("ask", "x"), "error: Missing option '--as'; see dataset-agent ask --help"),
+        (("ask", "x", "--as", "analyst", "--colour"), "error: No such option: --colour; see dataset-agent ask --help"),
+        (("frobnicate",), "error: No such command 'frobnicate'; see dataset-agent --help"),
+        (("cache", "frob"), "error: No such command 'frob'; see dataset-agent cache --help"),
+        (("keys", "init", "--role", "king"), "error: Invalid value for '--role'"),
+        (("serve", "--port", "70000"), "error: Invalid value for '--port'"),
+    ],
+)
+def test_usage_is_one_line_that_names_the_help(command: CommandLine, arguments: tuple[str, ...], said: str) -> None:
+    run = command(*arguments)
+    assert run.code == 2
+    assert run.line.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("LOG_LEVEL", "LOUD", "correct or unset DATASET_AGENT_LOG_LEVEL: Input should be 'DEBUG'"),
+        ("ROOT_TTL", "900", "correct or unset DATASET_AGENT_ROOT_TTL: Input should be less than or equal to 300"),
+        ("POLICY_BUDGET", "soon", "correct or unset DATASET_AGENT_POLICY_BUDGET"),
+        ("CACHE_ENABLED", "perhaps", "correct or unset DATASET_AGENT_CACHE_ENABLED"),
+        ("HOME", "/dev/null", "DATASET_AGENT_HOME names /dev/null, which is no folder"),
+        ("DATASETS", "/no/such/folder", "DATASET_AGENT_DATASETS names /no/such/folder, which is no folder"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [("doctor",), ("serve",), ("cache", "keys")], ids=["doctor", "serve", "cache"])
+def test_a_bad_setting_is_named(
+    command: CommandLine, arguments: tuple[str, ...], setting: str, value: str, said: str
+) -> None:
+    run = command(*arguments, **{setting: value})
+    assert run.code == 2
+    assert said in run.line
+
+
+def test_every_bad_setting_is_named_at_once_and_no_value_is_shown(command: CommandLine) -> None:
+    line = command("doctor", ROOT_TTL="hush-hush", LEAF_TTL="hush-hush").line
+    assert "DATASET_AGENT_ROOT_TTL" in line
+    assert "DATASET_AGENT_LEAF_TTL" in line
+    assert "hush" not in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (("ask", "--as", "analyst", "anything"), "keys/issuer/identity.jwk"),
+        (("login", "--as", "analyst"), "keys/issuer/identity.jwk"),
+        (("serve",), "keys/remote/agent.jwk"),
+    ],
+)
+def test_a_missing_key_names_the_command_that_makes_it(
+    command: CommandLine, tmp_path: Path, arguments: tuple[str, ...], key: str
+) -> None:
+    run = command(*arguments, HOME=str(tmp_path))
+    assert run.code == 1
+    assert run.line == f"error: there is no key at {tmp_path}/{key}; run: dataset-agent keys init"
+
+
+@pytest.mark.parametrize("arguments", [("card",), ("evidence", "verify"), ("provenance", "verify", "x"), ("root",)])
+def test_a_missing_trust_file_names_the_command_that_makes_it(
+    command: CommandLine, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    run = command(*arguments, HOME=str(tmp_path))
+    assert run.code == 1
+    assert run.line == f"error: there is no trust file at {tmp_path}/trust.toml; run: dataset-agent keys init"
+
+
+@pytest.mark.parametrize(
+    ("place", "mode", "arguments"),
+    [
+        ("keys/issuer/identity.jwk", 0o644, ("login", "--as", "analyst")),
+        ("keys/issuer", 0o755, ("ask", "--as", "analyst", "anything")),
+        ("keys/root/holder.jwk", 0o640, ("card",)),
+        ("keys/remote/agent.jwk", 0o604, ("serve",)),
+        ("keys/remote/cache.secret", 0o644, ("serve",)),
+        ("keys/remote", 0o755, ("keys", "init")),
+    ],
+)
+def test_a_key_that_others_can_read_is_refused_with_the_chmod_to_run(
+    command: CommandLine, home: Path, place: str, mode: int, arguments: tuple[str, ...]
+) -> None:
+    path = home / place
+    before = path.stat().st_mode & 0o777
+    path.chmod(mode)
+    try:
+        run = command(*arguments)
+    finally:
+        path.chmod(before)
+    assert run.code == 1
+    assert f"chmod {before:o} {path}" in run.line
+
+
+def test_keys_init_says_what_it_made_and_keeps_what_is_there(tmp_path: Path) -> None:
+    command = CommandLine({"HOME": str(tmp_path)})
+    only = command("keys", "init", "--role", "issuer", "--json").json
+    assert [Path(path).name for path in only["created"]] == ["grant.jwk", "identity.jwk"]
+    rest = command("keys", "init", "--json").json
+    assert [Path(path).name for path in rest["created"]] == ["holder.jwk", "agent.jwk", "cache.secret"]
+    assert rest["kept"] == only["created"]
+    assert command("keys", "init").out.count("kept ") == 5
+    forced = command("keys", "init", "--role", "root", "--force", "--json").json
+    assert [Path(path).name for path in forced["created"]] == ["holder.jwk"]
+
+
+def test_a_state_store_that_does_not_answer_stops_the_start(command: CommandLine) -> None:
+    run = command("serve", "--port", "0", STATE_URL=NOWHERE)
+    assert run.code == 1
+    assert run.line.startswith("error: the state store does not answer")
+    assert "DATASET_AGENT_STATE_URL" in run.line
+    assert "not-to-be-shown" not in run.line
+
+
+@pytest.mark.parametrize("setting", ["STATE_URL", "CACHE_URL"])
+def test_a_store_of_an_unknown_kind_stops_the_start(command: CommandLine, setting: str) -> None:
+    run = command("serve", "--port", "0", **{setting: "postgres://localhost/x"})
+    assert run.code == 1
+    assert f"DATASET_AGENT_{setting} must" in run.line
+
+
+def test_a_cache_that_does_not_answer_is_one_line_for_who_looks_into_it(command: CommandLine) -> None:
+    for verb in (("keys",), ("stats",), ("show", "x")):
+        run = command("cache", *verb, CACHE_URL=NOWHERE)
+        assert run.code == 1
+        assert "correct DATASET_AGENT_CACHE_URL" in run.line
+        assert "not-to-be-shown" not in run.line
+
+
+def test_an_address_that_nobody_could_ask_is_not_advertised(command: CommandLine) -> None:
+    run = command("serve", "--port", "0", "--host", "0.0.0.0")
+    assert run.code == 1
+    assert "set DATASET_AGENT_PUBLIC_URL" in run.line
+
+
+def test_an_address_of_another_machine_cannot_be_served(command: CommandLine) -> None:
+    run = command("policy", "serve", "--port", "0", "--host", "192.0.2.1")
+    assert run.code == 1
+    assert run.line.startswith("error: cannot listen on 192.0.2.1:0")
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SHIPPED_DATASETS, tmp_path / "datasets"))
+
+
+def _garbage(descriptor: Path) -> None:
+    descriptor.write_bytes(b"\xff\x00 not: [a descriptor")
+
+
+def _folder(descriptor: Path) -> None:
+    descriptor.unlink()
+    descriptor.mkdir()
+
+
+@pytest.mark.parametrize("breaking", [_garbage, _folder], ids=["garbage", "folder"])
+def test_an_unreadable_descriptor_is_named_with_its_dataset_and_stops_no_other(
+    command: CommandLine, datasets: Path, breaking: Callable[[Path], None]
+) -> None:
+    breaking(datasets / "chromatography-results" / "descriptor.yaml")
+    run = command("doctor", "--json", DATASETS=str(datasets))
+    assert run.code == 1
+    found = {finding["check"]: finding for finding in run.json["findings"]}
+    assert found["dataset purification-batches"]["status"] == "ok"
+    broken = found["dataset chromatography-results"]
+    assert broken["status"] == "broken"
+    assert "descriptor.yaml" in broken["advice"]
+    assert "\n" not in broken["advice"]
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments"),
+    [
+        ("principals.yaml", ("login", "--as", "analyst")),
+        ("principals.yaml", ("serve", "--port", "0")),
+        ("policies/policies.cedar", ("serve", "--port", "0")),
+        ("policies/policies.cedar", ("policy", "serve", "--port", "0")),
+    ],
+)
+def test_a_broken_file_that_everything_needs_stops_the_start(
+    command: CommandLine, datasets: Path, file: str, arguments: tuple[str, ...]
+) -> None:
+    path = datasets / file if (datasets / file).exists() else next((datasets / "policies").glob("*.cedar"))
+    path.write_text("permit [ this is: nothing")
+    run = command(*arguments, DATASETS=str(datasets))
+    assert run.code == 1
+    assert path.name in run.line
+
+
+def test_what_nobody_foresaw_is_one_line_that_says_how_to_see_more() -> None:
+    program = "import dataset_agent.cache_commands as c; c.load_settings = None; " + PROGRAM
+    run = from_nothing("cache", "keys", program=program)
+    assert run.code == 1
+    assert run.line == (
+        "error: this should not have happened (TypeError): "
+        "run it again with DATASET_AGENT_LOG_LEVEL=DEBUG to see where, and report that"
+    )
+    assert "Traceback" in from_nothing("cache", "keys", program=program, LOG_LEVEL="DEBUG").err
+
+
+def test_a_reader_that_goes_away_is_no_fault_of_the_terminal(home: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "doctor", "--json"],
+        env=environment({"HOME": str(home)}),
+        cwd=HOUSE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (1, b"")
+
+
+def test_a_terminal_without_the_letters_gets_escapes(command: CommandLine) -> None:
+    run = from_nothing("ask", "--as", "analyst µ", "x", HOME=command.settings["HOME"])
+    assert run.code == 2
+    assert "'analyst µ'" in run.line
+
+
+def test_a_command_loads_nothing_that_another_one_needs() -> None:
+    program = "import sys; from dataset_agent.cli import run; run(sys.argv[1:]); print(*sys.modules)"
+    loaded = from_nothing("cache", "stats", "--json", program=program).out.split()
+    assert "redis" in loaded or "sqlite3" in loaded
+    assert not {"google.adk", "a2a", "fastapi", "duckdb", "cedarpy"} & set(loaded)
+
+
+def test_the_list_of_commands_says_what_each_does(command: CommandLine) -> None:
+    run = command("--help")
+    assert run.code == 0
+    for name in ("demo", "serve", "ask", "cache", "evidence", "reload"):
+        assert f" {name} " in run.out
+    assert command("--version").out.strip()
+    assert AGENTS_DIR.is_dir()

@@ -1,0 +1,198 @@
+"""``cache``, ``evidence``, ``grant``, ``card``, ``doctor``, ``login`` beside a served dataset agent."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from contract.call import Operation
+from contract.canonical import sha256_hex
+from tests.dataset_agent.command_line import CommandLine
+from tests.running_agent import COMPARE, Asker, RunningAgent
+
+QUESTION = "Compare the recovery of batches B001 and B002"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def asked(command: CommandLine) -> None:
+    """Two partitions of one call, a hit and a refusal."""
+    for principal, code in (("process_engineer", 0), ("process_engineer", 0), ("analyst", 0), ("external_auditor", 3)):
+        assert command.ask(QUESTION, principal).code == code
+
+
+def test_cache_keys_lists_entries_with_their_plain_dimensions(command: CommandLine) -> None:
+    run = command("cache", "keys", "--json")
+    assert run.code == 0
+    assert [entry["dimensions"]["principal_class"] for entry in run.json] in (
+        ["analyst", "process-engineer"],
+        ["process-engineer", "analyst"],
+    )
+    for entry in run.json:
+        assert entry["dimensions"]["dataset"] == "purification-batches"
+        assert entry["dimensions"]["capability"] == "compare_batches"
+        assert entry["dimensions"]["policy_version"]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--full",)])
+def test_no_argument_row_or_person_can_be_read_from_the_cache(command: CommandLine, options: tuple[str, ...]) -> None:
+    shown = command("cache", "keys", *options).out
+    for hidden in ("B001", "B002", "PMB-101", "u-eng-01", "u-ana-01", "acme"):
+        assert hidden not in shown
+
+
+def test_the_key_of_the_table_is_what_cache_show_takes(command: CommandLine) -> None:
+    run = command("cache", "keys")
+    assert max(len(line) for line in run.out.splitlines()) <= 80
+    short = re.findall(r"^([0-9a-f]{8})\b", run.out, re.M)
+    whole = command("cache", "keys", "--full").out.split()
+    assert len(short) == len(whole) == 2
+    for end in short:
+        shown = command("cache", "show", end, "--json").json
+        assert shown["key"] in whole
+        assert shown["key"].endswith(end)
+    assert re.search(r"^capability +compare_batches", command("cache", "show", short[0]).out, re.M)
+
+
+def test_a_key_that_names_no_entry_or_several_is_one_line(command: CommandLine) -> None:
+    missing, several = command("cache", "show", "no-such-key"), command("cache", "show", "")
+    assert (missing.code, several.code) == (2, 2)
+    assert missing.line == "error: there is no such entry; dataset-agent cache keys lists them"
+    assert "there is no such entry" in several.line
+
+
+def test_cache_stats_counts_lookups(command: CommandLine, agent: RunningAgent) -> None:
+    agent.run(agent.lifecycle.service.cache.flush())  # counters are written a little after the lookups
+    found = command("cache", "stats", "--json").json
+    assert (found["entries"], found["hits"], found["misses"]) == (2, 1, found["miss_reasons"]["absent"])
+    assert re.search(r"^hits +1 *$", command("cache", "stats").out, re.M)
+
+
+def test_evidence_list_says_who_decided_what_under_which_policy(command: CommandLine) -> None:
+    rows = command("evidence", "list", "--json").json
+    assert [(row["verdict"], row["cache"]) for row in rows] == [("GRANTED", c) for c in ("MISS", "HIT", "MISS")]
+    assert [row["index"] for row in rows] == [0, 1, 2]
+    refused = command("evidence", "list", "--side", "root", "--json").json[-1]
+    assert (refused["reason"], refused["policy_id"]) == ("INSUFFICIENT_PRIVILEGE", "BPD-DATA-009")
+    run = command("evidence", "list", "--limit", "2")
+    assert max(len(line) for line in run.out.splitlines()) <= 80
+    assert re.search(r"^2 +\d{4}-\d\d-\d\d ", run.out, re.M)
+    assert not re.search(r"^0 ", run.out, re.M)
+    assert "u-eng-01" not in run.out + json.dumps(rows)
+
+
+def test_a_whole_ledger_verifies_on_both_sides(command: CommandLine) -> None:
+    for side in ("remote", "root"):
+        run = command("evidence", "verify", "--side", side)
+        assert (run.code, run.out.startswith("The ledger is whole: ")) == (0, True)
+
+
+def test_an_edited_row_is_named(command: CommandLine, agent: RunningAgent, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.sqlite"
+    source = f"file:{agent.settings.home}/remote/ledger.sqlite?mode=ro"
+    with sqlite3.connect(source, uri=True) as whole, sqlite3.connect(copy) as edited:
+        whole.backup(edited)
+        edited.execute("UPDATE entries SET verdict = 'REFUSED' WHERE idx = 1")
+    run = command("evidence", "verify", "--ledger", str(copy))
+    assert run.code == 1
+    assert "NOT whole: row 1 was changed" in run.line
+    told = command("evidence", "verify", "--ledger", str(copy), "--json")
+    assert (told.code, told.json["ok"], told.json["bad_row"]) == (1, False, 1)
+
+
+def test_a_later_receipt_shows_a_cut_tail(command: CommandLine, agent: RunningAgent, tmp_path: Path) -> None:
+    receipt = tmp_path / "receipt.json"
+    receipt.write_text(json.dumps(command.ask(QUESTION).json["evidence"]["remote"]))
+    whole = command("evidence", "verify", "--receipt", str(receipt))
+    assert whole.code == 0
+    other = command("evidence", "verify", "--receipt", str(receipt), "--side", "root")
+    assert other.code == 1
+    assert "receipt" in other.line
+    assert command("evidence", "verify", "--receipt", str(tmp_path / "none")).code == 2
+
+
+def test_a_ledger_that_is_not_there_is_one_line(command: CommandLine, tmp_path: Path) -> None:
+    run = command("evidence", "list", "--ledger", str(tmp_path / "none"))
+    assert run.code == 2
+    assert run.line.startswith("error: there is no ledger at ")
+    run = command("evidence", "list", "--ledger", __file__)
+    assert run.code == 1
+    assert "cannot be read as a ledger" in run.line
+
+
+def test_grant_inspect_decodes_a_chain_and_says_what_it_narrowed(command: CommandLine, agent: RunningAgent) -> None:
+    asker = Asker(agent.settings, agent.url)
+    call = asker.call("purification-batches", "compare_batches", COMPARE)
+    operation = Operation("SendMessage", call_hash=sha256_hex(call))
+    grant = asker.grant(asker.scope("purification-batches", "compare_batches"), operation)
+    run = command("grant", "inspect", "-", stdin=grant)
+    assert run.code == 0
+    assert max(len(line) for line in run.out.splitlines()) <= 80
+    found = re.search(r"^op\.call_hash +(\w+) *\n +(\w+) *$", run.out, re.M)
+    assert found is not None
+    assert found[1] + found[2] == sha256_hex(call)
+    assert re.search(r"^exp +\d+ \(\+\d+ s from now\)", run.out, re.M)
+    assert "signatures: verified" in run.out
+    assert command("grant", "inspect", grant, "--json").json["signatures"] == "verified"
+
+
+def test_grant_inspect_says_why_an_edited_grant_would_be_refused(command: CommandLine, agent: RunningAgent) -> None:
+    asker = Asker(agent.settings, agent.url)
+    operation = Operation("SendMessage", negotiate=True)
+    grant = asker.grant(asker.scope("purification-batches", "search"), operation, now=1_700_000_000)
+    assert "now it would be REFUSED GRANT_EXPIRED" in command("grant", "inspect", grant).out
+    assert "now it would be REFUSED GRANT_MALFORMED" in command("grant", "inspect", "no.such.token").out
+    empty = command("grant", "inspect", "-")
+    assert empty.code == 2
+    assert "there is no grant" in empty.line
+
+
+def test_card_shows_what_may_be_asked_and_with_which_key_it_was_verified(command: CommandLine) -> None:
+    run = command("card")
+    assert run.code == 0
+    assert max(len(line) for line in run.out.splitlines()[2:]) <= 80
+    assert "clinical-private" not in run.out
+    told = command("card", "--json").json
+    assert told["card_verified"] is True
+    assert f"Card signature verified with key {told['kid']}" in run.out
+    assert {d["dataset"] for d in told["datasets"]} == {"chromatography-results", "purification-batches"}
+
+
+def test_a_card_that_cannot_be_had_or_believed_is_one_line(command: CommandLine, tmp_path: Path) -> None:
+    gone = command("card", "http://127.0.0.1:1")
+    assert (gone.code, gone.line.split(":")[0]) == (4, "INDETERMINATE REMOTE_UNREACHABLE")
+    unsafe = command("card", "http://192.0.2.1:8801")
+    assert unsafe.code == 4
+    assert "use https" in unsafe.line
+    unknown = command("card", AGENT_ID="urn:somebody:else")
+    assert unknown.code == 2
+    assert "pins no agent urn:somebody:else" in unknown.line
+    assert command("keys", "init", HOME=str(tmp_path / "other")).code == 0
+    foreign = command("card", HOME=str(tmp_path / "other"))
+    assert foreign.code == 4
+    assert "REMOTE_CARD_INVALID" in foreign.line
+
+
+def test_doctor_finds_everything_in_order(command: CommandLine) -> None:
+    run = command("doctor", "--json")
+    assert run.code == 0
+    assert {finding["status"] for finding in run.json["findings"]} == {"ok"}
+    assert max(len(line) for line in command("doctor").out.splitlines()[1:]) <= 80
+
+
+def test_doctor_names_a_setting_that_is_none(command: CommandLine) -> None:
+    run = command("doctor", CASHE_URL="redis://localhost")
+    assert run.code == 1
+    assert re.search(r"^DATASET_AGENT_CASHE_URL +broken +is no setting", run.out, re.M)
+
+
+def test_login_prints_a_token_that_lives_as_long_as_asked(command: CommandLine) -> None:
+    assert command("login", "--as", "analyst").out.count(".") == 2
+    assert command("login", "--as", "analyst", "--ttl", "60", "--json").json["expires_in"] == 60
+    assert command("login", "--as", "analyst", "--ttl", "86401").code == 2
+    off = command("login", "--as", "analyst", DEV_ISSUER="false")
+    assert off.code == 1
+    assert "use your identity provider's token" in off.line

@@ -1,0 +1,200 @@
+"""``serve``, ``root``, ``policy serve`` and ``reload`` as processes started from nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from contract.settings import SHIPPED_DATASETS
+from tests.dataset_agent.command_line import CommandLine, Served, served
+from tests.dataset_agent.slow_policies import SlowPolicies
+from tests.running_agent import agent_home
+
+QUESTION = "Compare the recovery of batches B001 and B002"
+PURIFICATION, CHROMATOGRAPHY = "purification-batches", "chromatography-results"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return agent_home(tmp_path_factory.mktemp("home")).home
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(SHIPPED_DATASETS, tmp_path_factory.mktemp("world") / "datasets"))
+
+
+@pytest.fixture(scope="module")
+def serving(home: Path, datasets: Path) -> Iterator[Served]:
+    with served("serve", HOME=str(home), DATASETS=str(datasets)) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def command(home: Path, serving: Served) -> CommandLine:
+    return CommandLine({"HOME": str(home), "URL": serving.url})
+
+
+@pytest.fixture
+def kept(datasets: Path, command: CommandLine) -> Iterator[Path]:
+    """The datasets folder, put back and reloaded after the test."""
+    before = {path: path.read_bytes() for path in datasets.rglob("*") if path.suffix in (".yaml", ".cedar")}
+    yield datasets
+    for path, data in before.items():
+        path.write_bytes(data)
+    assert command("reload", "--wait").code == 0
+
+
+def generation(command: CommandLine) -> int:
+    """Of the only process that serves from this home."""
+    (served_now,) = command("reload", "--wait", "--json").json["agents"]
+    return int(served_now["generation"])
+
+
+def test_a_second_server_on_a_port_says_so_in_one_line(command: CommandLine, serving: Served) -> None:
+    port = str(urlsplit(serving.url).port)
+    run = command("serve", "--port", port)
+    assert run.code == 1
+    assert run.line == (
+        f"error: cannot listen on 127.0.0.1:{port} (Address already in use): stop what uses it, or choose another --port"
+    )
+
+
+def test_an_edited_descriptor_is_served_after_a_reload(command: CommandLine, kept: Path) -> None:
+    before = generation(command)
+    old = command.ask(QUESTION).json
+    descriptor = kept / PURIFICATION / "descriptor.yaml"
+    descriptor.write_text(descriptor.read_text().replace(old["revision"], "a-newer-revision"))
+    run = command("reload", "--wait")
+    assert run.code == 0
+    assert re.fullmatch(rf"serve on port \d+: generation {before + 1}\n", run.out)
+    new = command.ask(QUESTION).json
+    assert (new["revision"], new["cache"]["outcome"]) == ("a-newer-revision", "MISS")
+    assert new["result"]["rows"] == old["result"]["rows"]
+
+
+def test_a_broken_dataset_is_listed_as_invalid_and_the_others_are_served(command: CommandLine, kept: Path) -> None:
+    (kept / CHROMATOGRAPHY / "descriptor.yaml").write_text("dataset: [")
+    run = command("reload", "--wait")
+    assert run.code == 0
+    assert f"  not served: {CHROMATOGRAPHY} (" in run.out
+    broken = command("call", "search", "--as", "process_engineer", "--dataset", CHROMATOGRAPHY, "--arg", "query=x")
+    assert broken.code == 3
+    assert broken.line.startswith("REFUSED DESCRIPTOR_INVALID")
+    assert command.ask(QUESTION).json["verdict"] == "GRANTED"
+    doctor = command("doctor")
+    assert doctor.code == 1
+    assert CHROMATOGRAPHY in doctor.out
+
+
+def test_a_broken_template_makes_its_dataset_invalid_with_file_and_line(command: CommandLine, kept: Path) -> None:
+    template = kept / CHROMATOGRAPHY / "templates" / "search.sql"
+    text = template.read_text()
+    try:
+        template.write_text("SELECT * FROM nowhere")
+        (found,) = command("reload", "--wait", "--json").json["agents"]
+    finally:
+        template.write_text(text)
+    assert "search.sql" in found["invalid"][CHROMATOGRAPHY]
+
+
+@pytest.mark.parametrize("file", ["principals.yaml", "policies"])
+def test_broken_policies_or_principals_leave_the_old_version_in_force(
+    command: CommandLine, kept: Path, file: str
+) -> None:
+    before = generation(command)
+    path = next((kept / file).glob("*.cedar")) if file == "policies" else kept / file
+    path.write_text("permit [ this is: nothing")
+    run = command("reload", "--wait")
+    assert run.code == 1
+    assert run.err.startswith(f"error: the old version stays in force: {path.name}") or path.name in run.err
+    assert len(run.err.splitlines()) == 1
+    assert f"generation {before}\n" in run.out
+    told = command("reload", "--wait", "--json")
+    assert (told.code, told.json["ok"], told.json["agents"][0]["generation"]) == (1, False, before)
+    assert command.ask(QUESTION).json["verdict"] == "GRANTED"
+    assert command("doctor").code == 1
+
+
+def test_a_reload_that_nobody_waits_for_is_only_asked(command: CommandLine) -> None:
+    before = generation(command)
+    run = command("reload")
+    assert run.code == 0
+    assert re.fullmatch(r"serve on port \d+: asked to reload\n", run.out)
+    assert generation(command) > before
+
+
+def test_what_a_killed_process_left_behind_is_not_signalled(tmp_path: Path) -> None:
+    run_file = tmp_path / "run" / "serve-1.json"  # process 1 is alive, and nobody's dataset agent
+    run_file.parent.mkdir()
+    run_file.write_text('{"pid": 1, "port": 1, "began": 0, "generation": 1, "fault": null, "invalid": {}}')
+    run_file.with_suffix(".lock").touch()
+    run = CommandLine({"HOME": str(tmp_path)})("reload", "--wait")
+    assert run.code == 2
+    assert run.line == f"error: nothing is served from {tmp_path}: start it with dataset-agent serve"
+    assert list(run_file.parent.iterdir()) == []
+
+
+def test_a_persons_token_is_answered_by_a_served_root(command: CommandLine, serving: Served) -> None:
+    token = command("login", "--as", "analyst").out.strip()
+    with served("root", **command.settings) as root:
+        ask = {"url": f"{root.url}/ask", "json": {"question": QUESTION}, "timeout": 30.0}
+        answer = httpx.post(**ask, headers={"Authorization": f"Bearer {token}"})
+        assert httpx.post(**ask).status_code == 401
+        reloaded = command("reload", "--wait").out
+        assert sorted(line.split()[0] for line in reloaded.splitlines()) == ["root", "serve"]
+        root.process.send_signal(signal.SIGINT)
+        assert root.end() == 130
+    assert (answer.status_code, answer.json()["verdict"]) == (200, "GRANTED")
+
+
+def test_sigterm_lets_a_request_under_way_end_and_takes_no_other(home: Path) -> None:
+    with (
+        SlowPolicies() as policies,
+        served("serve", HOME=str(home), POLICY_URL=policies.url, POLICY_BUDGET="10") as agent,
+    ):
+        command = CommandLine({"HOME": str(home), "URL": agent.url})
+        asking = command.start("ask", "--as", "analyst", QUESTION, "--json")
+        assert policies.asked.wait(30)
+        agent.process.send_signal(signal.SIGTERM)
+        assert "requests under way get up to 20 s" in agent.line_with("stopping")
+        _await_closed(agent.url)
+        policies.answer.set()
+        answer = asking.end()
+        code = agent.end()
+    assert (answer.code, answer.json["verdict"]) == (0, "GRANTED")
+    assert answer.json["evidence"]["remote"] is not None
+    assert (code, "Traceback" in "".join(agent.said)) == (0, False)
+    assert not list((home / "run").glob(f"serve-{agent.process.pid}.*"))
+
+
+def _await_closed(url: str) -> None:
+    where = urlsplit(url)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((str(where.hostname), where.port or 0), 1).close()
+        except OSError:
+            return
+        time.sleep(0.02)
+    raise AssertionError("it still takes connections")
+
+
+def test_a_served_policy_server_decides_and_its_end_is_indeterminate(command: CommandLine, home: Path) -> None:
+    with served("policy", "serve", HOME=str(home)) as policies:
+        assert command.ask(QUESTION, POLICY_URL=policies.url).json["verdict"] == "GRANTED"
+        policies.process.terminate()
+        assert policies.end() == 0
+        run = command("ask", "--as", "analyst", QUESTION, POLICY_URL=policies.url)
+    assert run.code == 4
+    assert run.line.startswith("INDETERMINATE EVALUATOR_UNAVAILABLE: ")
+    assert "dataset-agent policy serve" in run.line

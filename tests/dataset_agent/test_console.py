@@ -1,0 +1,90 @@
+"""Tables that fit, and text that cannot steer a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from dataset_agent import console
+from dataset_agent.console import one_line, plain, table
+
+
+@pytest.fixture(autouse=True)
+def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_narrow_table_has_a_line_per_row(capsys: pytest.CaptureFixture[str]) -> None:
+    table("Two", ("name", "count"), [("a", 1), ("b", None)], right={"count"})
+    assert shown(capsys) == ["Two", "name  count", "───────────", "a         1", "b"]
+
+
+def test_columns_that_are_too_many_share_cells_where_they_may(capsys: pytest.CaptureFixture[str]) -> None:
+    table("", ("first", "second"), [("a" * 50, "b" * 50)], stacked=(("first", "second"),))
+    assert shown(capsys) == ["first", "second", "─" * 50, "a" * 50, "b" * 50]
+
+
+def test_one_long_column_is_folded(capsys: pytest.CaptureFixture[str]) -> None:
+    table("", ("check", "advice"), [("a", "word " * 30)])
+    lines = shown(capsys)
+    assert lines[0] == "check  advice"
+    assert all(len(line) <= 80 for line in lines)
+    assert len(lines) == 5
+
+
+def test_a_few_wide_rows_are_turned_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"measured_{number}" for number in range(12)]
+    table("", names, [list(range(12)), list(range(12, 24))])
+    lines = shown(capsys)
+    assert lines[0].split() == ["row", "1", "row", "2"]
+    assert lines[2].split() == ["measured_0", "0", "12"]
+    assert len(lines) == 14
+
+
+def test_many_wide_rows_are_turned_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"measured_{number}" for number in range(12)]
+    table("", names, [["x" * 30] * 12] * 5)
+    lines = shown(capsys)
+    assert lines[0] == "row 1 of 5"
+    assert lines.count("measured_0   " + "x" * 30) == 5
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_wide_letters_are_counted_as_the_terminal_does(capsys: pytest.CaptureFixture[str]) -> None:
+    table("", ("a", "b"), [("漢" * 30, "字" * 30)])
+    assert shown(capsys)[0].split() == ["field", "value"]
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("a\u202eb", "a\\u202eb"),
+        ("bell\x07", "bell\\x07"),
+        ("\udcff", "\\udcff"),
+        ("µ 漢 [bold]", "µ 漢 [bold]"),
+        ("two\nlines", "two\nlines"),
+    ],
+)
+def test_what_could_steer_a_terminal_is_shown_as_an_escape(text: str, safe: str) -> None:
+    assert plain(text) == safe
+
+
+def test_markup_in_data_is_only_text(capsys: pytest.CaptureFixture[str]) -> None:
+    table("[bold]title", ("[red]a",), [("[/]b",)])
+    assert shown(capsys) == ["[bold]title", "[red]a", "──────", "[/]b"]
+
+
+def test_a_message_is_one_line_and_keeps_its_indentation() -> None:
+    assert one_line("  first\n  second\tthird ") == "  first second third"
+    assert len(one_line("a" * 10_000)) < 1_100
+
+
+def test_a_spinner_is_only_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.progress("working"):
+        pass
+    assert capsys.readouterr() == ("", "")
