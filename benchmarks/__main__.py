@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -37,7 +38,7 @@ def main() -> None:
     show(report)
 
 
-def measure(home: Path, blocks: int, calls: int, load: int) -> dict[str, object]:
+def measure(home: Path, blocks: int, calls: int, load: int) -> dict[str, Any]:
     """All sides in one run. The servers share a core, the client has the other."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
@@ -91,8 +92,8 @@ def check(side: str, bodies: list[bytes]) -> None:
         raise SystemExit("a governed miss was not a miss")
 
 
-def report_of(times: dict[str, list[list[float]]], rates: dict[str, float], home: Path) -> dict[str, object]:
-    sides = {
+def report_of(times: dict[str, list[list[float]]], rates: dict[str, float], home: Path) -> dict[str, Any]:
+    sides: dict[str, dict[str, Any]] = {
         side: {
             "p50_ms": statistics.median(percentile(block, 50) for block in blocks),
             "p99_ms": statistics.median(percentile(block, 99) for block in blocks),
@@ -126,18 +127,18 @@ def percentile(values: list[float], rank: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[rank - 1]
 
 
-def show(report: dict[str, object]) -> None:
+def show(report: dict[str, Any]) -> None:
     console = Console()
     sides = Table("side", "p50 ms", "p99 ms", "calls/s, 16 connections", title="One call over A2A")
     rates = report["calls_per_second_16_connections"]
-    for side, figures in report["sides"].items():  # type: ignore[attr-defined]
-        rate = rates.get(side)  # type: ignore[attr-defined]
+    for side, figures in report["sides"].items():
+        rate = rates.get(side)
         sides.add_row(
             side, f"{figures['p50_ms']:.2f}", f"{figures['p99_ms']:.2f}", "" if rate is None else f"{rate:.0f}"
         )
     console.print(sides)
     ratios = Table("ratio", "measured", "goal")
-    for row in report["ratios"]:  # type: ignore[attr-defined]
+    for row in report["ratios"]:
         ratios.add_row(row["what"], f"{row['ratio']:.2f}", row["goal"])
     console.print(ratios)
     console.print(f"Python {report['python']}, {report['cores']} cores, fdatasync {report['fdatasync_ms']:.2f} ms")
