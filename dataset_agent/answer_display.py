@@ -63,8 +63,12 @@ def _cell(value: Any) -> str:
 
 
 def _completed_call(shown: dict[str, Any], principal: str) -> str:
-    given = [f"{name}={_cell(value)}" for name, value in (shown["arguments"] or {}).items()]
+    given = [f"{name}={_given(value)}" for name, value in (shown["arguments"] or {}).items()]
     words = ["call", shown["capability"], "--as", principal, "--dataset", shown["dataset"]]
     for pair in [*given, *(f"{missing['name']}=…" for missing in shown["missing"])]:
         words += ["--arg", pair]
     return "dataset-agent " + " ".join(word if word.endswith("=…") else shlex.quote(str(word)) for word in words)
+
+
+def _given(value: Any) -> str:
+    return ",".join(_cell(item) for item in value) if isinstance(value, list) else _cell(value)

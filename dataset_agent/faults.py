@@ -37,8 +37,8 @@ def report(fault: BaseException) -> int:
         return _reader_gone()
     log.debug("what ended the command", exc_info=fault)
     if isinstance(fault, OSError) and fault.strerror:
-        about = f": {fault.filename}" if fault.filename else ""
-        return fail(f"{fault.strerror}{about}").exit_code
+        place = f"{fault.filename}: " if fault.filename else ""
+        return fail(f"{place}{fault.strerror}; check that it is there and that this user may use it").exit_code
     return fail(
         f"this should not have happened ({type(fault).__name__}): "
         "run it again with DATASET_AGENT_LOG_LEVEL=DEBUG to see where, and report that"

@@ -10,7 +10,7 @@ import typer
 from dataset_agent.configuration import load_settings
 from dataset_agent.policy_server import PolicyFile, create_policy_app
 from dataset_agent.process import address_of, bind_port, serve_app
-from dataset_agent.serve_options import Host, Port, announce
+from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 
 policy_app = typer.Typer(help="A policy server with OPA's data API.", no_args_is_help=True)
 
@@ -21,7 +21,7 @@ def policy_group() -> None:
 
 
 @policy_app.command("serve")
-def policy_serve(port: Port = 8802, host: Host = None) -> None:
+def policy_serve(port: Port = 8802, host: Host = None, as_json: ReadyJson = False) -> None:
     """Serve the policies of the datasets folder; point DATASET_AGENT_POLICY_URL at it."""
     settings = load_settings(host=host)
     policies = PolicyFile(settings.datasets)
@@ -34,6 +34,6 @@ def policy_serve(port: Port = 8802, host: Host = None) -> None:
                 kind="policy",
                 status=policies.status,
                 reload=policies.reload,
-                ready=announce("the policy server", address_of(listener)),
+                ready=announce("the policy server", address_of(listener), as_json=as_json),
             )
         )

@@ -11,18 +11,18 @@ from contract.settings import Settings
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import note
 from dataset_agent.process import address_of, bind_port, serve_app
-from dataset_agent.serve_options import Host, Port, announce
+from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 from root_agent.app import build_app
 from root_agent.opening import load_world, open_service
 from root_agent.service import Service
 
 
-def root(port: Port = 8800, host: Host = None) -> None:
+def root(port: Port = 8800, host: Host = None, as_json: ReadyJson = False) -> None:
     """Serve the root agent to applications: POST /ask with a person's bearer token."""
-    asyncio.run(_root(load_settings(host=host), port))
+    asyncio.run(_root(load_settings(host=host), port, as_json))
 
 
-async def _root(settings: Settings, port: int) -> None:
+async def _root(settings: Settings, port: int, as_json: bool) -> None:
     with closing(bind_port(settings.host, port)) as listener:
         service = open_service(settings)
         world = RootWorld(settings, service)
@@ -33,7 +33,7 @@ async def _root(settings: Settings, port: int) -> None:
             kind="root",
             status=world.status,
             reload=world.reload,
-            ready=announce("the root agent", address_of(listener)),
+            ready=announce("the root agent", address_of(listener), as_json=as_json),
         )
 
 

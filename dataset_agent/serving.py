@@ -8,17 +8,17 @@ from contextlib import closing
 from contract.settings import Settings
 from dataset_agent.configuration import load_settings
 from dataset_agent.process import address_of, advertised_address, bind_port, serve_app
-from dataset_agent.serve_options import Host, Port, announce
+from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 from remote_agent.app import create_app
 from remote_agent.lifecycle import Lifecycle
 
 
-def serve(port: Port = 8801, host: Host = None) -> None:
+def serve(port: Port = 8801, host: Host = None, as_json: ReadyJson = False) -> None:
     """Serve the dataset agent. SIGTERM drains; SIGHUP (or `reload`) re-reads datasets and policies."""
-    asyncio.run(_serve(load_settings(host=host), port))
+    asyncio.run(_serve(load_settings(host=host), port, as_json))
 
 
-async def _serve(settings: Settings, port: int) -> None:
+async def _serve(settings: Settings, port: int, as_json: bool) -> None:
     with closing(bind_port(settings.host, port)) as listener:
         lifecycle = await Lifecycle.open(settings, public_url=advertised_address(settings, listener))
         await serve_app(
@@ -28,5 +28,5 @@ async def _serve(settings: Settings, port: int) -> None:
             kind="serve",
             status=lifecycle.status,
             reload=lifecycle.reload,
-            ready=announce("the dataset agent", address_of(listener)),
+            ready=announce("the dataset agent", address_of(listener), as_json=as_json),
         )

@@ -148,6 +148,7 @@ def served(*arguments: str, **settings: str) -> Iterator[Served]:
         [sys.executable, "-c", PROGRAM, *arguments, "--port", "0"],
         env=environment(settings),
         cwd=HOUSE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -24,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def command(home: Path) -> CommandLine:
-    made = CommandLine({"HOME": str(home)})
+    made = CommandLine({"HOME": str(home), "URL": "http://127.0.0.1:1"})
     assert made("keys", "init").code == 0
     return made
 
@@ -58,7 +58,9 @@ def test_usage_is_one_line_that_names_the_help(command: CommandLine, arguments: 
         ("DATASETS", "/no/such/folder", "DATASET_AGENT_DATASETS names /no/such/folder, which is no folder"),
     ],
 )
-@pytest.mark.parametrize("arguments", [("doctor",), ("serve",), ("cache", "keys")], ids=["doctor", "serve", "cache"])
+@pytest.mark.parametrize(
+    "arguments", [("doctor",), ("serve", "--port", "0"), ("cache", "keys")], ids=["doctor", "serve", "cache"]
+)
 def test_a_bad_setting_is_named(
     command: CommandLine, arguments: tuple[str, ...], setting: str, value: str, said: str
 ) -> None:
@@ -79,7 +81,7 @@ def test_every_bad_setting_is_named_at_once_and_no_value_is_shown(command: Comma
     [
         (("ask", "--as", "analyst", "anything"), "keys/issuer/identity.jwk"),
         (("login", "--as", "analyst"), "keys/issuer/identity.jwk"),
-        (("serve",), "keys/remote/agent.jwk"),
+        (("serve", "--port", "0"), "keys/remote/agent.jwk"),
     ],
 )
 def test_a_missing_key_names_the_command_that_makes_it(
@@ -90,7 +92,9 @@ def test_a_missing_key_names_the_command_that_makes_it(
     assert run.line == f"error: there is no key at {tmp_path}/{key}; run: dataset-agent keys init"
 
 
-@pytest.mark.parametrize("arguments", [("card",), ("evidence", "verify"), ("provenance", "verify", "x"), ("root",)])
+@pytest.mark.parametrize(
+    "arguments", [("card",), ("evidence", "verify"), ("provenance", "verify", "x"), ("root", "--port", "0")]
+)
 def test_a_missing_trust_file_names_the_command_that_makes_it(
     command: CommandLine, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -105,8 +109,8 @@ def test_a_missing_trust_file_names_the_command_that_makes_it(
         ("keys/issuer/identity.jwk", 0o644, ("login", "--as", "analyst")),
         ("keys/issuer", 0o755, ("ask", "--as", "analyst", "anything")),
         ("keys/root/holder.jwk", 0o640, ("card",)),
-        ("keys/remote/agent.jwk", 0o604, ("serve",)),
-        ("keys/remote/cache.secret", 0o644, ("serve",)),
+        ("keys/remote/agent.jwk", 0o604, ("serve", "--port", "0")),
+        ("keys/remote/cache.secret", 0o644, ("serve", "--port", "0")),
         ("keys/remote", 0o755, ("keys", "init")),
     ],
 )
@@ -163,6 +167,12 @@ def test_an_address_that_nobody_could_ask_is_not_advertised(command: CommandLine
     run = command("serve", "--port", "0", "--host", "0.0.0.0")
     assert run.code == 1
     assert "set DATASET_AGENT_PUBLIC_URL" in run.line
+
+
+def test_a_home_that_cannot_be_made_is_named(command: CommandLine) -> None:
+    run = command("keys", "init", HOME="/proc/no-such-place")
+    assert run.code == 1
+    assert run.line.startswith("error: /proc/no-such-place")
 
 
 def test_an_address_of_another_machine_cannot_be_served(command: CommandLine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -142,6 +143,15 @@ def test_what_a_killed_process_left_behind_is_not_signalled(tmp_path: Path) -> N
     assert run.code == 2
     assert run.line == f"error: nothing is served from {tmp_path}: start it with dataset-agent serve"
     assert list(run_file.parent.iterdir()) == []
+
+
+def test_a_program_reads_where_it_is_served(home: Path) -> None:
+    with served("policy", "serve", "--json", HOME=str(home)) as policies:
+        policies.process.terminate()
+        assert policies.end() == 0
+        assert policies.process.stdout is not None
+        told = json.loads(policies.process.stdout.read())
+    assert told == {"url": policies.url, "pid": policies.process.pid}
 
 
 def test_a_persons_token_is_answered_by_a_served_root(command: CommandLine, serving: Served) -> None:
