@@ -7,7 +7,6 @@ import io
 import logging
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
 import typer
 
 import dataset_agent
+from contract.telemetry import quiet_content_loggers
 from dataset_agent.configuration import load_settings
 from dataset_agent.faults import report
 
@@ -66,9 +66,8 @@ def command_line(only: str | None = None) -> typer.Typer:
 def run(arguments: Sequence[str]) -> int:
     """One run of the command; its exit code. No fault leaves it as an exception."""
     try:
+        quiet_content_loggers()  # before anything imports ADK, which warns then
         word = next((word for word in arguments if not word.startswith("-")), "")
-        # ADK warns about its A2A support once for every function of it; pyproject.toml pins the version
-        warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]", category=UserWarning)
         code = command_line(word)(args=list(arguments), prog_name="dataset-agent", standalone_mode=False)
         sys.stdout.flush()
     except BaseException as fault:
