@@ -58,12 +58,17 @@ Text = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
 class Column(Strict):
-    """A column of a base table."""
+    """A column of a base table.
+
+    ``attribute`` says that columns of several tables are one thing (a site, a tenant): a row
+    constraint on one of them must stand on each of them that a capability reads.
+    """
 
     name: Slug
     type: _Type
     mode: _Mode = Mode.NULLABLE
     sensitivity: _Sensitivity = Sensitivity.INTERNAL
+    attribute: Slug | None = None
     description: str = ""
 
 

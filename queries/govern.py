@@ -16,8 +16,8 @@ from typing import Any, Final
 from sqlglot import exp
 
 from contract.authority import Authority
-from contract.schema import Column, Mode, SqlType
-from contract.scope import Constraint, ConstraintValue, Mask
+from contract.schema import Column, Mode, SqlType, Table
+from contract.scope import Constraint, ConstraintValue, Mask, Sensitivity
 from contract.verdict import NotGranted, Reason
 from queries.bind import Unfit, scalar
 from queries.moments import set_part
@@ -66,30 +66,73 @@ def govern(template: Template, authority: Authority) -> Governed:
     """What ``authority`` allows of ``template``.
 
     Raises ``NotGranted``: COLUMN_NOT_PERMITTED where the template reads a column outside the
-    permitted ones, GRANT_CONSTRAINT_UNKNOWN where a constraint or mask names a column the
-    dataset does not have or does not fit its type. Constraints on tables the template does
-    not read are checked all the same and change nothing.
+    permitted ones, or a holder constrains a column it may not see; GRANT_CONSTRAINT_UNKNOWN
+    where a constraint or mask names a column the dataset does not have or does not fit its
+    type, and where a constraint could not govern all that the template reads.
     """
     if authority.dataset != template.dataset:
         raise NotGranted(Reason.GRANT_WIDENED, "the authority is for another dataset")
     if authority.columns is not None and not template.columns_read <= authority.columns:
         raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "the capability reads a column that is not permitted")
+    _check_holder(template, authority)
     conditions: list[Condition] = []
     values: dict[str, Any] = {}
     for name, constraint in sorted(authority.rows.items()):
         column = _column(template, name)
         table = name.split(".")[0]
+        _check_reach(template, authority, table, column.name)
         for kind, value in _members(constraint):
-            bound = _bound(column, kind, value)
-            if table in template.tables_read:
-                parameter = f"__s{len(conditions)}"
-                repeated = kind in ("one_of", "not_one_of")
-                conditions.append(Condition(table, column.name, kind, parameter, column.type, repeated))
-                values[parameter] = bound
+            parameter = f"__s{len(conditions)}"
+            repeated = kind in ("one_of", "not_one_of")
+            conditions.append(Condition(table, column.name, kind, parameter, column.type, repeated))
+            values[parameter] = _bound(column, kind, value)
     for name in authority.masks:
         _column(template, name)
     masks = tuple((name, mask) for name, mask in sorted(authority.masks.items()) if name in template.columns_read)
     return Governed(Shape(tuple(conditions), masks), values)
+
+
+def _check_holder(template: Template, authority: Authority) -> None:
+    """A holder may not ask through a filter what it may not read.
+
+    A constraint is applied to the stored value, before masks and before groups are
+    suppressed, so one that a holder chooses on a hidden column is an oracle on it. It is
+    accepted where this agent's own policy already demands as much, else only on a column
+    that is shown unmasked, and on no restricted capability.
+    """
+    scope = authority.grant.scope
+    demanded = authority.decision.obligations.rows
+    for name, constraint in scope.constraints.items() if scope else ():
+        own = demanded.get(name)
+        if own is not None and constraint.covers(own):
+            continue
+        hidden = authority.columns is not None and name not in authority.columns
+        if hidden or name in authority.masks or not _column(template, name).sensitivity.within(authority.sensitivity):
+            raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "the grant constrains a column that it may not see")
+        if authority.sensitivity is Sensitivity.RESTRICTED:
+            raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "a holder may not constrain a restricted capability")
+
+
+def _check_reach(template: Template, authority: Authority, table: str, column: str) -> None:
+    """A constraint governs all of a result or none of it.
+
+    One on a table that is not read would be ignored. Columns that the publisher declared to
+    be one attribute are constrained together: where one of them is left open, nothing runs.
+    """
+    if table not in template.tables_read:
+        raise NotGranted(
+            Reason.GRANT_CONSTRAINT_UNKNOWN, f"a row constraint on {table} cannot govern what the capability reads"
+        )
+    attribute = _column(template, f"{table}.{column}").attribute
+    if attribute is None:
+        return
+    for name in sorted(template.tables_read):
+        for other in _table(template, name).columns:
+            if other.attribute == attribute and f"{name}.{other.name}" not in authority.rows:
+                raise NotGranted(
+                    Reason.GRANT_CONSTRAINT_UNKNOWN,
+                    f"a row constraint on {table}.{column} leaves {name}.{other.name} open: constrain both",
+                )
 
 
 def rewrite(template: Template, shape: Shape) -> exp.Query:
@@ -104,9 +147,7 @@ def rewrite(template: Template, shape: Shape) -> exp.Query:
 
 
 def _governed(node: exp.Table, name: str, template: Template, shape: Shape, masks: Mapping[str, Mask]) -> exp.Subquery:
-    table = template.table(name)
-    if table is None:
-        raise RuntimeError("a base table of a loaded template is declared")
+    table = _table(template, name)
     shown: list[exp.Expr] = []
     for column in table.columns:
         if column.name in base_columns(node):
@@ -127,6 +168,13 @@ def _governed(node: exp.Table, name: str, template: Template, shape: Shape, mask
         select.set("where", exp.Where(this=exp.and_(*wanted, copy=False)))
     alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
     return exp.Subquery(this=select, alias=alias)
+
+
+def _table(template: Template, name: str) -> Table:
+    table = template.table(name)
+    if table is None:
+        raise RuntimeError("a base table of a loaded template is declared")
+    return table
 
 
 def _condition(condition: Condition) -> exp.Expr:

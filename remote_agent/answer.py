@@ -31,6 +31,7 @@ from evidence.checkpoint import Receipt
 from evidence.statement import Draft, Invocation, draft
 from grants.verify import verify as verify_chain
 from queries.bind import bind as bind_arguments
+from queries.govern import govern
 from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Trail
 from remote_agent.service import Service, World
 
@@ -110,6 +111,7 @@ async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float)
         schema_version=call.served.descriptor.schema_version,
         sensitivity=call.capability.descriptor.sensitivity,
     )
+    govern(call.capability.template, authority)  # what could not be governed is refused before it is found or run
     return decision, authority
 
 

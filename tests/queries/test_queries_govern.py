@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from contract.authority import Authority
+from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
 from queries.bind import bind
 from queries.duckdb_dialect import to_duckdb
 from queries.duckdb_engine import DuckDbEngine
 from queries.govern import govern, rewrite
+from queries.template import Template
 from tests.authority_builder import make_authority
 from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, rows, template, write
 
@@ -157,6 +159,16 @@ def _engine(folder: Path) -> DuckDbEngine:
     return DuckDbEngine.open(DATASET, "1.0.0", folder, TABLES, scratch=folder / "scratch", mask_key=MASK_KEY)
 
 
+def _reaching(case: dict[str, Any], loaded: Template) -> dict[str, Any]:
+    """The case without constraints on tables the template does not read: those are refused."""
+    kinds = {kind: case[kind] for kind in ("rows", "grant_rows") if kind in case}
+    kept = {
+        kind: {name: value for name, value in rows.items() if name.split(".")[0] in loaded.tables_read}
+        for kind, rows in kinds.items()
+    }
+    return case | kept
+
+
 def _authority(**case: Any) -> Authority:
     return make_authority(dataset=DATASET, capability="c", **case)
 
@@ -175,7 +187,7 @@ async def test_governed_results_equal_those_of_tables_filtered_and_masked_before
             loaded = template(sql, declared, *parameters)
             bound = bind(loaded, arguments)
             limits = {"max_rows": 100_000, "max_bytes": 10**8, "as_of": AS_OF}
-            got, _ = await governed.run(_authority(**case), loaded, bound, **limits)
+            got, _ = await governed.run(_authority(**_reaching(case, loaded)), loaded, bound, **limits)
             wanted, _ = await oracle.run(_authority(), loaded, bound, **limits)
             assert got.body == wanted.body, sql
     finally:
@@ -260,3 +272,78 @@ def test_only_columns_the_template_names_leave_the_base_table() -> None:
     text = to_duckdb(rewrite(loaded, govern(loaded, _authority()).shape))
     assert 'SELECT 1 AS "_one"' in text.replace("CAST(1 AS BIGINT)", "1")
     assert '"note"' not in text
+
+
+def _refused(loaded: Template, **case: Any) -> Reason:
+    with pytest.raises(NotGranted) as refused:
+        govern(loaded, _authority(**case))
+    return refused.value.reason
+
+
+REGION_EU = {"orders.region": {"one_of": ["EU"]}}
+
+
+def test_a_constraint_on_a_table_that_is_not_read_is_refused_and_not_ignored() -> None:
+    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
+    for kind in ("rows", "grant_rows"):
+        case = {kind: {"customers.region": {"one_of": ["EU"]}}}
+        assert _refused(loaded, **case) is Reason.GRANT_CONSTRAINT_UNKNOWN
+
+
+def test_columns_of_one_attribute_are_constrained_together() -> None:
+    tables = tuple(
+        table.model_copy(
+            update={
+                "columns": tuple(
+                    column.model_copy(update={"attribute": "region"}) if column.name == "region" else column
+                    for column in table.columns
+                )
+            }
+        )
+        for table in TABLES
+    )
+    sql = "SELECT o.id AS id FROM orders AS o JOIN customers AS c ON c.id = o.customer ORDER BY id"
+    loaded = template(sql, "id:INT64", tables=tables)
+    assert _refused(loaded, rows=REGION_EU) is Reason.GRANT_CONSTRAINT_UNKNOWN
+    govern(loaded, _authority(rows=REGION_EU | {"customers.region": {"one_of": ["EU"]}}))
+    alone = template("SELECT id FROM orders ORDER BY id", "id:INT64", tables=tables)
+    govern(alone, _authority(rows=REGION_EU))
+
+
+def test_a_holder_may_not_constrain_what_it_may_not_see() -> None:
+    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
+    holder = {"grant_rows": REGION_EU}
+    govern(loaded, _authority(**holder))
+    hidden = _refused(loaded, **holder, grant_columns=["orders.id"])
+    masked = _refused(loaded, **holder, masks={"orders.region": "hash"})
+    restricted = _refused(loaded, **holder, sensitivity=Sensitivity.RESTRICTED)
+    assert {hidden, masked, restricted} == {Reason.COLUMN_NOT_PERMITTED}
+
+
+def test_a_holder_may_not_constrain_a_column_above_the_capability() -> None:
+    tables = tuple(
+        table.model_copy(
+            update={
+                "columns": tuple(
+                    column.model_copy(update={"sensitivity": Sensitivity.CONFIDENTIAL})
+                    if column.name == "note"
+                    else column
+                    for column in table.columns
+                )
+            }
+        )
+        for table in TABLES
+    )
+    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64", tables=tables)
+    assert _refused(loaded, grant_rows={"orders.note": {"prefix": "a"}}) is Reason.COLUMN_NOT_PERMITTED
+
+
+def test_a_constraint_that_the_policy_itself_demands_may_stand_in_the_grant_too() -> None:
+    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
+    policy = {"rows": REGION_EU, "masks": {"orders.region": "hash"}, "columns": ["orders.id"]}
+    wider = {"orders.region": {"one_of": ["EU", "US"]}}
+    for rows in (REGION_EU, wider):
+        governed = govern(loaded, _authority(**policy, grant_rows=rows, sensitivity=Sensitivity.RESTRICTED))
+        assert governed.values["__s0"] == ["EU"]
+    narrower = {"orders.region": {"one_of": []}}
+    assert _refused(loaded, **policy, grant_rows=narrower) is Reason.COLUMN_NOT_PERMITTED
