@@ -6,11 +6,13 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from typing import Any, NoReturn
 
 import rfc8785
 
 MAX_DEPTH = 32
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class InvalidJson(ValueError):
@@ -62,10 +64,25 @@ def parse_json(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
     return value
 
 
-def check_depth(data: bytes, max_depth: int = MAX_DEPTH) -> None:
-    """Raise ``InvalidJson`` where JSON bytes nest deeper than ``max_depth``; nothing else is checked."""
-    if data.count(b"{") + data.count(b"[") > max_depth:
-        _check_depth(data.decode("utf-8", "replace"), max_depth)
+def check_shape(data: bytes, *, max_values: int, max_depth: int = MAX_DEPTH) -> None:
+    """Bound what parsing ``data`` as JSON may cost, without parsing it.
+
+    Raises ``InvalidJson`` for bytes that are not UTF-8 without NUL (another encoding would be
+    read by some parsers), for more than about ``max_values`` values and for nesting deeper
+    than ``max_depth``. What is inside strings does not count.
+    """
+    if b"\x00" in data:
+        raise InvalidJson("JSON is not UTF-8")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidJson("JSON is not UTF-8") from error
+    if data.count(b",") + data.count(b"{") + data.count(b"[") <= max_depth:
+        return
+    bare = _STRING.sub(b"", data)
+    if bare.count(b",") + bare.count(b"{") + bare.count(b"[") > max_values:
+        raise InvalidJson(f"JSON has more than {max_values} values")
+    _check_depth(bare.decode("utf-8"), max_depth)
 
 
 def b64url(data: bytes) -> str:

@@ -127,11 +127,12 @@ async def _agent(settings: Settings) -> Finding:
     except (httpx.HTTPError, ValueError):
         return Finding(name, "absent", "not reached: dataset-agent serve, or set DATASET_AGENT_URL")
     if report.get("status") != "ready":
-        return Finding(name, "broken", str(report.get("state")))
-    if report.get("reload_fault"):
-        return Finding(name, "broken", f"the last reload was refused: {report['reload_fault']}")
+        return Finding(name, "broken", "its state store or its ledger does not answer: its log says why")
+    if report.get("reload") == "refused":
+        return Finding(name, "broken", "its last reload was refused: dataset-agent reload --wait says why")
     if report.get("invalid"):
-        return Finding(name, "broken", "; ".join(f"{k}: {v}" for k, v in report["invalid"].items()))
+        advice = f"{report['invalid']} of its datasets are not served: dataset-agent reload --wait says why"
+        return Finding(name, "broken", advice)
     return Finding(name, "ok")
 
 

@@ -249,7 +249,8 @@ async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, servi
     except NotGranted as stop:
         return await refuse(stop, trail, service)
     except asyncio.CancelledError:
-        await refuse(NotGranted(Reason.CANCELLED, "the caller went away or cancelled the task"), trail, service)
+        gone = NotGranted(Reason.CANCELLED, "the caller went away or cancelled the task")
+        await asyncio.shield(refuse(gone, trail, service))
         raise
     except Exception as fault:
         # The text of an unforeseen fault may quote a row or an argument: only its type is logged.

@@ -9,36 +9,32 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
 from a2a.server.routes.fastapi_routes import add_a2a_routes_to_fastapi
 from a2a.types.a2a_pb2 import AgentCard
-from a2a.utils.errors import InvalidRequestError
+from a2a.utils.errors import InvalidParamsError
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
 
-from contract.call import Operation
 from contract.canonical import canonical_json, sha256_hex
 from contract.telemetry import quiet_content_loggers
-from contract.verdict import NotGranted, Verdict
-from control_plane.admission import AdmissionRequest, decide
-from control_plane.descriptor import DatasetDescriptor
+from contract.verdict import Verdict
 from grants.client import authenticate_client
-from remote_agent.answer import answer, verify
+from remote_agent.answer import answer
 from remote_agent.authentication import Authenticate, Gate, bearer
 from remote_agent.caller import Caller
-from remote_agent.card import build_card, only
+from remote_agent.card import build_card
 from remote_agent.context import GovernedContextBuilder
+from remote_agent.discover import DISCOVER, discover
 from remote_agent.executor import AdkExecutor
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.lifecycle import Lifecycle
 from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
+from remote_agent.protocol import jsonrpc_routes, rest_routes
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
-
-DISCOVER = Operation("discover")
 
 
 def create_app(lifecycle: Lifecycle) -> FastAPI:
@@ -65,10 +61,11 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         world = service.world
         descriptors, broken = [served.descriptor for served in world.datasets.values()], sorted(world.invalid)
         if grants:
-            try:
-                broken, descriptors = [], await _askable(service, caller, grants)
-            except NotGranted as stop:
-                raise InvalidRequestError(message=f"{stop.reason}: {stop.message}") from None
+            asked = Governed(client=caller.agent, operation=DISCOVER, grants=grants, on_behalf_of=caller.person)
+            found, shown = await discover(asked, service)
+            if found.decision.verdict is not Verdict.GRANTED:
+                raise InvalidParamsError(message=f"{found.decision.reason}: {found.decision.rationale}")
+            broken, descriptors = [], list(shown)
         return build_card(
             descriptors,
             broken=broken,
@@ -83,8 +80,8 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     _add_public_routes(app, lifecycle)
     add_a2a_routes_to_fastapi(
         app,
-        jsonrpc_routes=create_jsonrpc_routes(handler, "/", context_builder=contexts),
-        rest_routes=create_rest_routes(handler, context_builder=contexts),
+        jsonrpc_routes=jsonrpc_routes(handler, contexts),
+        rest_routes=rest_routes(handler, contexts),
     )
     return app
 
@@ -108,35 +105,6 @@ def _authenticator(service: Service) -> Authenticate:
         return Caller(client.agent, client.person)
 
     return authenticate
-
-
-async def _askable(service: Service, caller: Caller, grants: tuple[str, ...]) -> list[DatasetDescriptor]:
-    """What the person of a ``discover`` leaf may ask, decided like any call. Raises ``NotGranted``."""
-    request = Governed(client=caller.agent, operation=DISCOVER, grants=grants, on_behalf_of=caller.person)
-    now, world = service.clock(), service.world
-    grant = await verify(request, service, now)
-    await service.state.spend(grant, policy=None, now=now)
-    principal = world.directory.find(grant.issuer, grant.subject)
-    shown: list[DatasetDescriptor] = []
-    for name, served in world.datasets.items():
-        names = set()
-        for capability in served.descriptor.capabilities if principal else ():
-            decision = await decide(
-                AdmissionRequest(
-                    principal=principal,
-                    dataset=name,
-                    capability=capability.name,
-                    descriptor=served.descriptor,
-                    policy_version=world.policy_version,
-                    now=now,
-                ),
-                world.evaluator,
-            )
-            if decision.verdict is Verdict.GRANTED:
-                names.add(capability.name)
-        if (view := only(served.descriptor, names)) is not None:
-            shown.append(view)
-    return shown
 
 
 def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:

@@ -10,9 +10,12 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from contract.canonical import InvalidJson, check_depth
+from contract.canonical import InvalidJson, check_shape
 from contract.errors import Category, Component, DatasetAgentError
 from remote_agent.caller import Caller
+
+MAX_VALUES: Final = 2_000
+"""JSON values in a body. Parsing into protobuf costs per value, and happens before any authority."""
 
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/jwks.json", "/healthz", "/readyz"})
 
@@ -119,10 +122,10 @@ async def _bounded_body(scope: Scope, receive: Receive, limit: int) -> bytes:
             break
     body = b"".join(chunks)
     try:
-        check_depth(body)
+        check_shape(body, max_values=MAX_VALUES)
     except InvalidJson as error:
         raise DatasetAgentError(
-            Component.REMOTE_AGENT, Category.INVALID_INPUT, "remote_agent.body.too_deep", str(error)
+            Component.REMOTE_AGENT, Category.INVALID_INPUT, "remote_agent.body.shape", str(error)
         ) from error
     return body
 

@@ -85,11 +85,15 @@ def to_task(answer: Answer, task_id: str, context_id: str) -> Task:
 
 
 def without_rows(task: Task) -> Task:
-    """A copy that may be stored: status, decision and envelope, never the result."""
+    """A copy that may be stored: status, decision and envelope, never the result nor a proposed call."""
     kept = Task()
     kept.CopyFrom(task)
     del kept.artifacts[:]
     kept.artifacts.extend(artifact for artifact in task.artifacts if artifact.name == "provenance")
+    spoken = [part for part in kept.status.message.parts if part.HasField("text")]
+    if kept.status.HasField("message"):  # a proposed call holds arguments
+        del kept.status.message.parts[:]
+        kept.status.message.parts.extend(spoken)
     return kept
 
 

@@ -7,10 +7,7 @@ holds on one binding holds on the other.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
 
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event
@@ -40,6 +37,7 @@ from a2a.utils.errors import (
     ContentTypeNotSupportedError,
     ExtensionSupportRequiredError,
     InternalError,
+    InvalidParamsError,
     PushNotificationNotSupportedError,
     TaskNotCancelableError,
     TaskNotFoundError,
@@ -48,14 +46,12 @@ from a2a.utils.errors import (
 
 from contract.call import RESULT_MEDIA_TYPE
 from contract.extension import EXTENSION_URI
-from contract.ids import new_id
-from contract.verdict import NotGranted, Reason
+from contract.ids import MAX_ID_BYTES, InvalidId, SessionId, new_id
 from remote_agent.caller import Caller, CallerUser, PresentedGrants
 from remote_agent.door import to_request, to_task
 from remote_agent.outcome import Answer, Request
-from remote_agent.tasks import Owner, TaskMemory
-
-log = logging.getLogger(__name__)
+from remote_agent.running import Faulty, Owner, Running
+from remote_agent.tasks import TaskMemory
 
 Answerer = Callable[[Request], Awaitable[Answer]]
 CardFor = Callable[[Caller, tuple[str, ...]], Awaitable[AgentCard]]
@@ -76,7 +72,7 @@ class GovernedRequestHandler(RequestHandler):
         self._answer = answer
         self._card_for = card_for
         self._tasks = tasks
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
 
     @validate_request_params
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
@@ -113,7 +109,7 @@ class GovernedRequestHandler(RequestHandler):
         running = self._running.get(params.id)
         if running is None:
             raise TaskNotCancelableError
-        running.work.cancel()
+        running.stop()
         task.status.state = TaskState.TASK_STATE_CANCELED
         self._tasks.remember(owner, task)
         return task
@@ -156,6 +152,7 @@ class GovernedRequestHandler(RequestHandler):
         """What the protocol itself demands of a message, before the governed path."""
         caller, grants = _caller(context), _grants(context)
         _require_extension(context)
+        _check_ids(params.message)
         configuration = params.configuration
         if configuration.HasField("task_push_notification_config"):
             raise PushNotificationNotSupportedError
@@ -172,22 +169,16 @@ class GovernedRequestHandler(RequestHandler):
         return caller, to_request(params, caller, grants, method)
 
     async def _run(self, caller: Caller, request: Request, task_id: str, context_id: str) -> Answer:
-        """Answer in an asyncio task of its own: cancelling the A2A task, or losing the caller, stops the query."""
-        work = asyncio.create_task(_awaited(self._answer(request)))
-        self._running[task_id] = _Running(caller.owner, work, context_id)
+        if task_id in self._running:
+            raise UnsupportedOperationError(message="the task is being answered: wait for it or cancel it")
+        running = self._running[task_id] = Running(caller.owner, context_id, lambda: self._answer(request))
         try:
-            return await work
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-            return Answer(decision=NotGranted(Reason.CANCELLED, "the task was cancelled").decision(""))
-        except Exception as fault:
+            return await running.finish()
+        except Faulty:
             # The SDK would put the text of the fault, and what it quotes, into the response.
-            log.error("a request failed with %s", type(fault).__name__)
-            raise InternalError(message="the dataset agent failed") from None
+            raise InternalError(message=InternalError.message) from None
         finally:
-            self._running.pop(task_id, None)
+            del self._running[task_id]
 
     def _finish(self, answer: Answer, caller: Caller, task_id: str, context_id: str) -> Task:
         task = to_task(answer, task_id, context_id)
@@ -204,11 +195,13 @@ class GovernedRequestHandler(RequestHandler):
         return task
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    owner: Owner
-    work: asyncio.Task[Answer]
-    context_id: str
+def _check_ids(message: Message) -> None:
+    """Ids are kept and returned: one that is no id is not taken in."""
+    for value in (message.message_id, message.task_id, message.context_id):
+        try:
+            SessionId(value or "none")
+        except InvalidId:
+            raise InvalidParamsError(message=f"an id is text of at most {MAX_ID_BYTES} bytes without NUL") from None
 
 
 def _ids(message: Message) -> tuple[str, str]:
@@ -217,10 +210,6 @@ def _ids(message: Message) -> tuple[str, str]:
 
 def _working(task_id: str, context_id: str) -> Task:
     return Task(id=task_id, context_id=context_id, status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
-
-
-async def _awaited(pending: Awaitable[Answer]) -> Answer:
-    return await pending
 
 
 def _owner(answer: Answer, caller: Caller) -> Owner:

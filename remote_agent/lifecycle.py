@@ -91,21 +91,22 @@ class Lifecycle:
         return {"generation": world.generation, "fault": self.fault, "invalid": dict(world.invalid)}
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Whether requests can be answered, and a report without a secret."""
+        """Whether requests can be answered. Anybody may read it: counts, and no name of a dataset or file."""
         world = self.service.world
         report: dict[str, Any] = {
             "generation": world.generation,
             "policy_version": world.policy_version,
-            "datasets": sorted(world.datasets),
-            "invalid": dict(world.invalid),
-            "reload_fault": self.fault,
+            "datasets": len(world.datasets),
+            "invalid": len(world.invalid),
+            "reload": "ok" if self.fault is None else "refused",
         }
         try:
             await self.service.state.health()
             self.service.ledger.health()
         except (NotGranted, DatasetAgentError) as error:
-            return False, report | {"status": "unready", "state": error.message}
-        return True, report | {"status": "ready", "state": "ok"}
+            log.error("not ready: %s", error.message)
+            return False, report | {"status": "unready"}
+        return True, report | {"status": "ready"}
 
     def public_card(self) -> dict[str, Any]:
         """The signed public card of the present generation."""

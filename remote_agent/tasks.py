@@ -7,12 +7,11 @@ from collections import OrderedDict
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task
 
 from remote_agent.door import without_rows
-
-Owner = tuple[str, ...]
+from remote_agent.running import Owner
 
 
 class TaskMemory:
-    """Tasks by owner, at most ``limit`` in all; the oldest is forgotten first.
+    """Tasks by owner, at most ``limit`` for each agent; its oldest is forgotten first.
 
     Owned by (agent, issuer, tenant, subject), or by the agent alone where no person was
     verified. A task of another owner does not exist for the asker.
@@ -20,16 +19,17 @@ class TaskMemory:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._tasks: OrderedDict[str, tuple[Owner, Task]] = OrderedDict()
+        self._agents: dict[str, OrderedDict[str, tuple[Owner, Task]]] = {}
 
     def remember(self, owner: Owner, task: Task) -> None:
-        self._tasks[task.id] = (owner, without_rows(task))
-        self._tasks.move_to_end(task.id)
-        while len(self._tasks) > self._limit:
-            self._tasks.popitem(last=False)
+        tasks = self._agents.setdefault(owner[0], OrderedDict())
+        tasks[task.id] = (owner, without_rows(task))
+        tasks.move_to_end(task.id)
+        while len(tasks) > self._limit:
+            tasks.popitem(last=False)
 
     def find(self, owner: Owner, task_id: str) -> Task | None:
-        held = self._tasks.get(task_id)
+        held = self._tasks(owner).get(task_id)
         if held is None or held[0] != owner:
             return None
         task = Task()
@@ -38,7 +38,9 @@ class TaskMemory:
 
     def page(self, owner: Owner, params: ListTasksRequest) -> ListTasksResponse:
         """Newest first; ``page_token`` is the id of the last task already seen."""
-        mine = [task for held, task in reversed(self._tasks.values()) if held == owner and _asked_for(task, params)]
+        mine = [
+            task for held, task in reversed(self._tasks(owner).values()) if held == owner and _asked_for(task, params)
+        ]
         ids = [task.id for task in mine]
         start = ids.index(params.page_token) + 1 if params.page_token in ids else 0
         size = min(max(params.page_size, 1), 100) if params.HasField("page_size") else 50
@@ -47,6 +49,9 @@ class TaskMemory:
         return ListTasksResponse(
             tasks=page, next_page_token=page[-1].id if more else "", page_size=size, total_size=len(mine)
         )
+
+    def _tasks(self, owner: Owner) -> OrderedDict[str, tuple[Owner, Task]]:
+        return self._agents.get(owner[0], OrderedDict())
 
 
 def _asked_for(task: Task, params: ListTasksRequest) -> bool:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from contract.authority import Authority
 from contract.call import Call
-from contract.canonical import InvalidJson, b64url, canonical_json, check_depth, digest, parse_json, unb64url
+from contract.canonical import InvalidJson, b64url, canonical_json, check_shape, digest, parse_json, unb64url
 from contract.errors import Category, Component, DatasetAgentError
 from contract.grant import VerifiedGrant
 from contract.ids import AppName, InvalidId, SessionId, UserId
@@ -85,11 +85,18 @@ def test_json_that_could_be_read_two_ways_is_not_read(data: bytes) -> None:
         parse_json(data, limit=1_000)
 
 
-def test_a_deep_body_is_noticed_without_being_parsed() -> None:
-    check_depth(json.dumps({"a": [1] * 100}).encode())
-    check_depth(b'"' + b"[" * 1000 + b'"')
-    with pytest.raises(InvalidJson):
-        check_depth(b"[" * 33)
+def test_the_cost_of_a_body_is_bounded_without_parsing_it() -> None:
+    check_shape(json.dumps({"a": [1] * 100}).encode(), max_values=200)
+    check_shape(json.dumps({"a": '[{,\\"' * 10_000}).encode(), max_values=10)
+    for hostile in (
+        b"[" * 33,
+        b"[" + b"0," * 300 + b"0]",
+        b"[" + b"{}," * 300 + b"0]",
+        '{"Ģ":[[[]]]}'.encode("utf-16-le"),
+        b'{"a":"\xff"}',
+    ):
+        with pytest.raises(InvalidJson):
+            check_shape(hostile, max_values=200)
 
 
 @given(st.binary(max_size=50))

@@ -342,8 +342,8 @@ def test_a_constraint_that_the_policy_itself_demands_may_stand_in_the_grant_too(
     loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
     policy = {"rows": REGION_EU, "masks": {"orders.region": "hash"}, "columns": ["orders.id"]}
     wider = {"orders.region": {"one_of": ["EU", "US"]}}
-    for rows in (REGION_EU, wider):
-        governed = govern(loaded, _authority(**policy, grant_rows=rows, sensitivity=Sensitivity.RESTRICTED))
+    for asked in (REGION_EU, wider):
+        governed = govern(loaded, _authority(**policy, grant_rows=asked, sensitivity=Sensitivity.RESTRICTED))
         assert governed.values["__s0"] == ["EU"]
     narrower = {"orders.region": {"one_of": []}}
     assert _refused(loaded, **policy, grant_rows=narrower) is Reason.COLUMN_NOT_PERMITTED

@@ -77,8 +77,11 @@ def test_a_broken_dataset_is_named_and_the_others_are_served(own: tuple[RunningA
     scope = asker.scope("chromatography-results", "search")
     (agent.settings.datasets / "chromatography-results" / "descriptor.yaml").write_text("dataset: [")
     reload(agent)
-    report = httpx.get(agent.url + "/readyz").json()
-    assert list(report["invalid"]) == ["chromatography-results"]
+    assert list(agent.lifecycle.status()["invalid"]) == ["chromatography-results"]
+    public = httpx.get(agent.url + "/readyz").text
+    assert httpx.get(agent.url + "/readyz").json()["invalid"] == 1
+    assert "chromatography" not in public
+    assert "clinical" not in public
     call = asker.call("chromatography-results", "search", {"query": "a"})
     grant = asker.grant(scope, Operation("SendMessage", call_hash=sha256_hex(call)))
     assert decision_of(task_of(asker.send(call, asker.headers(grant))))["reason"] == "DESCRIPTOR_INVALID"
@@ -91,8 +94,8 @@ def test_broken_policies_keep_the_old_version_in_force_and_say_so(own: tuple[Run
     policy.write_text("permit (")
     reload(agent)
     report = httpx.get(agent.url + "/readyz").json()
-    assert report["generation"] == 1
-    assert policy.name in report["reload_fault"]
+    assert (report["generation"], report["reload"]) == (1, "refused")
+    assert policy.name in agent.lifecycle.status()["fault"]
     assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
 
 
@@ -207,4 +210,4 @@ def test_an_agent_whose_stores_are_down_says_that_it_is_not_ready(
     monkeypatch.setattr(agent.lifecycle.service.state, "health", down)
     response = httpx.get(agent.url + "/readyz")
     assert response.status_code == 503
-    assert response.json()["state"] == "start the store"
+    assert response.json()["status"] == "unready"

@@ -17,6 +17,7 @@ from contract.call import Call, Operation
 from contract.extension import GRANT_HEADER
 from contract.grant import VerifiedGrant
 from contract.result import CacheOutcome, Execution, ResultDocument
+from contract.schema import SqlType
 from contract.scope import Sensitivity
 from contract.settings import Settings
 from contract.verdict import Decision, Reason
@@ -44,6 +45,15 @@ NOW = 1_800_000_000.0
 AS_OF = "2026-08-31T22:00:00.000000Z"
 MARKER_ROW = "row-marker-81c2"
 QUESTION = "Compare the recovery of batches B001 and B002"
+_CELLS = {
+    SqlType.STRING: "text",
+    SqlType.INT64: 7,
+    SqlType.FLOAT64: 1.5,
+    SqlType.NUMERIC: "2.25",
+    SqlType.BOOL: True,
+    SqlType.DATE: "2026-08-31",
+    SqlType.TIMESTAMP: AS_OF,
+}
 
 
 @dataclass
@@ -116,7 +126,7 @@ class RootWorld:
             schema_version=descriptor.schema_version,
             sensitivity=Sensitivity.INTERNAL,
         )
-        document = result() if body is None else ResultDocument(body, 2, False, AS_OF)
+        document = ResultDocument(result(call) if body is None else body, 2, False, AS_OF)
         drafted = draft(
             authority,
             agent_id=AGENT_ID,
@@ -145,15 +155,20 @@ class RootWorld:
         return completed(document.body, sign_envelope(statement, signer or self.remote.signer))
 
 
-def result() -> ResultDocument:
+def result(call: Call, **changes: Any) -> bytes:
+    """Two rows with the columns that the shipped descriptor declares for the call; ``changes`` are members."""
+    capability = shipped(call.dataset).capability(call.capability)
+    assert capability is not None
+    columns = capability.results
+    row = [_CELLS[column.type] for column in columns]
     body = {
-        "schema": [{"name": "batch_id", "type": "STRING", "mode": "REQUIRED"}],
-        "rows": [["B001"], [MARKER_ROW]],
+        "schema": [{"name": item.name, "type": item.type.value, "mode": item.mode.value} for item in columns],
+        "rows": [["B001", *row[1:]], [MARKER_ROW, *row[1:]]],
         "row_count": 2,
         "truncated": False,
         "as_of": AS_OF,
     }
-    return ResultDocument(json.dumps(body).encode(), 2, False, AS_OF)
+    return json.dumps(body | changes).encode()
 
 
 @asynccontextmanager

@@ -24,11 +24,11 @@ from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
 from tests.root_agent.root_world import (
-    AS_OF,
     MARKER_ROW,
     QUESTION,
     ROOT_ID,
     RootWorld,
+    result,
     root_world,
     shipped_world,
 )
@@ -377,19 +377,36 @@ async def test_one_changed_byte_of_the_result_shows_no_row(root: RootAgent, worl
 
 
 @pytest.mark.parametrize(
-    "body",
+    "changes",
     [
-        b"[1,2]",
-        b"not json",
-        b'{"schema":[],"rows":[[1]],"row_count":2,"truncated":false,"as_of":"%s"}' % AS_OF.encode(),
-        b'{"schema":[],"rows":[[1],[2]],"row_count":2,"truncated":true,"as_of":"%s"}' % AS_OF.encode(),
+        {"row_count": 3},
+        {"truncated": True},
+        {"as_of": "2026-08-30T22:00:00.000000Z"},
+        {"rows": [["B001"], [MARKER_ROW]]},
+        {"schema": [{"nope": 1}], "rows": [{"nope": MARKER_ROW}, {}]},
     ],
 )
-async def test_a_signed_result_that_says_something_else_shows_no_row(
-    root: RootAgent, world: RootWorld, body: bytes
+async def test_a_signed_result_that_is_not_what_the_card_declares_shows_no_row(
+    root: RootAgent, world: RootWorld, changes: dict[str, Any]
 ) -> None:
     async def answer(arrived: Arrived) -> Task:
-        return world.answer(world.grant(arrived), Call.parse(arrived.call), body=body)
+        call = Call.parse(arrived.call)
+        return world.answer(world.grant(arrived), call, body=result(call, **changes))
+
+    world.remote.script = answer
+    view = to_json(await ask(root, world))
+    assert (view["reason"], view["result"], MARKER_ROW in str(view)) == ("REMOTE_PROVENANCE_INVALID", None, False)
+
+
+@pytest.mark.parametrize("media_type", ["application/vnd.apache.arrow.stream", "text/html"])
+async def test_a_result_signed_as_another_media_type_shows_no_row(
+    root: RootAgent, world: RootWorld, media_type: str
+) -> None:
+    def other(statement: dict[str, Any]) -> None:
+        statement["predicate"]["result"]["media_type"] = media_type
+
+    async def answer(arrived: Arrived) -> Task:
+        return world.answer(world.grant(arrived), Call.parse(arrived.call), change=other)
 
     world.remote.script = answer
     assert (await ask(root, world)).decision.reason is Reason.REMOTE_PROVENANCE_INVALID

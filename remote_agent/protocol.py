@@ -1,0 +1,97 @@
+"""The SDK's doors without its texts: a parse error quotes its input, and an input may hold an argument."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from a2a.server.jsonrpc_models import JSONRPCError
+from a2a.server.request_handlers.request_handler import RequestHandler
+from a2a.server.routes import create_rest_routes
+from a2a.server.routes.common import ServerCallContextBuilder
+from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, InvalidRequestError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+_LOGGERS: Final = (
+    "a2a.server.routes.jsonrpc_dispatcher",
+    "a2a.server.routes.rest_dispatcher",
+    "a2a.utils.error_handlers",
+)
+_MALFORMED: Final = "the parameters do not have the form of the method"
+
+
+class _NoQuotes(logging.Filter):
+    """Keeps the SDK's request errors as events, without the texts and tracebacks that quote requests."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = "a request was malformed or failed", None
+        record.exc_info = record.exc_text = record.stack_info = None
+        return True
+
+
+class QuietDispatcher(JsonRpcDispatcher):
+    """JSON-RPC errors that keep their code and lose what quotes the request."""
+
+    def _generate_error_response(
+        self, request_id: str | int | None, error: Exception | JSONRPCError | A2AError
+    ) -> JSONResponse:
+        return super()._generate_error_response(request_id, _without_quotes(error))
+
+
+def _without_quotes(error: Exception | JSONRPCError | A2AError) -> Exception | JSONRPCError | A2AError:
+    data = getattr(error, "data", None)
+    if isinstance(error, (InvalidParamsError, InvalidRequestError)) and isinstance(data, dict) and "parseError" in data:
+        return type(error)(message=_MALFORMED)
+    if isinstance(error, (A2AError, JSONRPCError)) and not isinstance(error, InternalError):
+        return error
+    if isinstance(error, InternalError) and error.message == InternalError.message:
+        return error
+    return InternalError(message="the dataset agent failed")
+
+
+def jsonrpc_routes(handler: RequestHandler, contexts: ServerCallContextBuilder) -> list[BaseRoute]:
+    """JSON-RPC at ``/``."""
+    quiet_request_errors()
+    dispatcher = QuietDispatcher(request_handler=handler, context_builder=contexts)
+    return [Route("/", dispatcher.handle_requests, methods=["POST"])]
+
+
+def rest_routes(handler: RequestHandler, contexts: ServerCallContextBuilder) -> list[BaseRoute]:
+    """HTTP+JSON beside it, also under a tenant's path; a body that does not parse is 400 without a quote of it."""
+    quiet_request_errors()
+    return [_quiet(route) for route in create_rest_routes(handler, context_builder=contexts)]
+
+
+def _quiet(route: BaseRoute) -> BaseRoute:
+    if isinstance(route, Mount):
+        return Mount(route.path, routes=[_quiet(inner) for inner in route.routes])
+    if not isinstance(route, Route):
+        raise TypeError("the SDK's HTTP+JSON routes are routes and mounts")
+    endpoint = route.endpoint
+
+    async def answer(request: Request) -> Response:
+        response: Response = await endpoint(request)
+        return _malformed_reply() if _is_parse_error(response) else response
+
+    return Route(route.path, answer, methods=sorted(route.methods or ()))
+
+
+def _is_parse_error(response: Response) -> bool:
+    """Whether the SDK answers with the text of a parse error (its reason for those is INVALID_REQUEST)."""
+    return response.status_code == 400 and b'"INVALID_REQUEST"' in bytes(getattr(response, "body", b""))
+
+
+def _malformed_reply() -> Response:
+    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": _MALFORMED}
+    return JSONResponse({"error": error}, status_code=400)
+
+
+def quiet_request_errors() -> None:
+    """Filter the SDK's request-error loggers once."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if not any(isinstance(held, _NoQuotes) for held in logger.filters):
+            logger.addFilter(_NoQuotes())
