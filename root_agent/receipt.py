@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import orjson
-
+from contract.call import RESULT_MEDIA_TYPE
 from contract.canonical import sha256_hex
 from contract.result import ResultDocument
 from contract.verdict import NotGranted, Reason
@@ -13,9 +12,8 @@ from evidence.predicate import Statement
 from evidence.provenance import verify_provenance
 from root_agent.asking import Asking, Plan, Sent, Verified
 from root_agent.reply import Reply
+from root_agent.result_form import InvalidResult, read_result
 from root_agent.service import Service
-
-_MEMBERS = {"schema", "rows", "row_count", "truncated", "as_of"}
 
 
 def verify_reply(asking: Asking, service: Service) -> Verified:
@@ -24,7 +22,8 @@ def verify_reply(asking: Asking, service: Service) -> Verified:
     Checked: signature, digest and size of the received bytes, agent, grant (leaf digest, ids,
     issuer, client), call hash, dataset, version, revision, schema version, capability,
     columns within the grant, the decision beside the rows, the ledger receipt, and that the
-    bytes are a result that says the same. Raises ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
+    bytes are a result with the columns of the verified card that says the same. Raises
+    ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
     plan, sent, reply = asking.plan, asking.sent, asking.reply
     agent = service.trust.agent(plan.agent_id) if plan else None
@@ -49,7 +48,7 @@ def verify_reply(asking: Asking, service: Service) -> Verified:
     _check_grant(statement, sent, service)
     _check_dataset(statement, asking, plan)
     _check_decision(statement, reply)
-    return Verified(_document(statement, reply.body), reply.envelope, statement, upstream)
+    return Verified(_document(statement, asking, plan, reply.body), reply.envelope, statement, upstream)
 
 
 def _check_grant(statement: Statement, sent: Sent, service: Service) -> None:
@@ -83,20 +82,26 @@ def _check_decision(statement: Statement, reply: Reply) -> None:
         raise _invalid("the provenance names another decision than the task")
 
 
-def _document(statement: Statement, body: bytes) -> ResultDocument:
-    """The received bytes, where they are a result that says what the statement says."""
+def _document(statement: Statement, asking: Asking, plan: Plan, body: bytes) -> ResultDocument:
+    """The received bytes, where they are what the card declares and say what the statement says."""
     told = statement.predicate
+    descriptor = asking.target.descriptor if asking.target else None
+    capability = descriptor.capability(plan.call.capability) if isinstance(descriptor, DatasetDescriptor) else None
+    if capability is None:
+        raise _invalid("no verified card declares what the capability returns")
     try:
-        result = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise _invalid("the result is not JSON") from error
-    if not isinstance(result, dict) or set(result) != _MEMBERS or not isinstance(result["rows"], list):
-        raise _invalid("the result does not have the form of one")
-    said = (result["row_count"], result["truncated"], result["as_of"])
-    signed = (told.authorization.rows_returned, told.authorization.truncated, told.result.as_of)
-    if said != signed or len(result["rows"]) != result["row_count"]:
+        document = read_result(body, capability.results, max_rows=capability.max_rows)
+    except InvalidResult as error:
+        raise _invalid(f"the result is not one of {capability.name}: {error}") from error
+    said = (document.row_count, document.truncated, document.as_of, RESULT_MEDIA_TYPE)
+    if said != (
+        told.authorization.rows_returned,
+        told.authorization.truncated,
+        told.result.as_of,
+        told.result.media_type,
+    ):
         raise _invalid("the result says something else than its provenance")
-    return ResultDocument(body, result["row_count"], result["truncated"], result["as_of"])
+    return document
 
 
 def _invalid(why: str) -> NotGranted:

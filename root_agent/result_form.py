@@ -1,0 +1,84 @@
+"""Whether result bytes have the form of a result and are what the verified card declares.
+
+A signature says who made a result, not that it is one: everything that is shown, exported or
+relayed afterwards may rely on this form and need not check it again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from contract.canonical import InvalidJson, parse_json
+from contract.result import ResultDocument
+from contract.schema import Mode, ResultColumn, SqlType
+
+_MEMBERS: Final = {"schema", "rows", "row_count", "truncated", "as_of"}
+_SAFE: Final = 2**53 - 1
+_TEXT: Final = frozenset({str})
+_CELLS: Final[dict[SqlType, frozenset[type]]] = {
+    SqlType.BOOL: frozenset({bool}),
+    SqlType.INT64: frozenset({int, str}),
+    SqlType.FLOAT64: frozenset({float, int, str}),
+}
+
+
+class InvalidResult(ValueError):
+    """Bytes that are not such a result; the message quotes nothing of them."""
+
+
+def read_result(body: bytes, results: Sequence[ResultColumn], *, max_rows: int) -> ResultDocument:
+    """The document of ``body``, whose columns are ``results`` by name, type, mode and order.
+
+    ``max_rows`` is what the card promises not to exceed. Members, widths and the JSON type of
+    every cell are checked, the texts of dates and decimals are not. Raises ``InvalidResult``.
+    """
+    try:
+        # Size was bounded in the transport; depth is bounded by the form, once it is read.
+        result = parse_json(body, limit=len(body), max_depth=len(body))
+    except InvalidJson as error:
+        raise InvalidResult("it is not strict JSON") from error
+    if not isinstance(result, dict) or set(result) != _MEMBERS:
+        raise InvalidResult("it does not have the members of one")
+    rows, count, truncated, as_of = result["rows"], result["row_count"], result["truncated"], result["as_of"]
+    # ``True`` equals 1 and 1.0 equals 1, so types are compared and not only values.
+    if type(count) is not int or type(truncated) is not bool or not isinstance(as_of, str):
+        raise InvalidResult("a member of it has another type")
+    if result["schema"] != [_column(column) for column in results]:
+        raise InvalidResult("its columns are not those that the card declares")
+    if not isinstance(rows, list) or len(rows) != count:
+        raise InvalidResult("its rows are not as many as it says")
+    if count > max_rows:
+        raise InvalidResult("it has more rows than the card allows")
+    _check_rows(rows, results)
+    return ResultDocument(body, count, truncated, as_of)
+
+
+def _column(column: ResultColumn) -> dict[str, str]:
+    return {"name": column.name, "type": column.type.value, "mode": column.mode.value}
+
+
+def _check_rows(rows: list[Any], results: Sequence[ResultColumn]) -> None:
+    width = len(results)
+    if not all(type(row) is list and len(row) == width for row in rows):
+        raise InvalidResult("a row is not a list of one cell a column")
+    for place, column in enumerate(results):
+        _check_cells([row[place] for row in rows], column)
+
+
+def _check_cells(cells: list[Any], column: ResultColumn) -> None:
+    if column.mode is Mode.REPEATED:
+        if set(map(type, cells)) - {list}:
+            raise InvalidResult("a repeated cell is not a list")
+        cells = [item for cell in cells for item in cell]
+    found = set(map(type, cells))
+    if column.mode is Mode.NULLABLE:
+        found.discard(type(None))
+    if found - _CELLS.get(column.type, _TEXT):
+        raise InvalidResult("a cell does not have its column's type")
+    if found & {int, float}:
+        # Beyond these, readers of JSON differ: some lose digits, some fail.
+        limit = _SAFE if column.type is SqlType.INT64 else sys.float_info.max
+        if not all(-limit <= cell <= limit for cell in cells if type(cell) in (int, float)):
+            raise InvalidResult("a number is beyond what its type allows")

@@ -1,0 +1,185 @@
+"""A result's form: exactly the members of the design and the columns that the card declares."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from contract.schema import Mode, ResultColumn, SqlType
+from root_agent.result_form import InvalidResult, read_result
+from tests.root_agent.root_world import AS_OF
+
+COLUMNS = (
+    ResultColumn(name="batch", type=SqlType.STRING, mode=Mode.REQUIRED),
+    ResultColumn(name="count", type=SqlType.INT64),
+    ResultColumn(name="mass", type=SqlType.FLOAT64),
+    ResultColumn(name="tags", type=SqlType.STRING, mode=Mode.REPEATED),
+)
+SCHEMA = [{"name": column.name, "type": column.type.value, "mode": column.mode.value} for column in COLUMNS]
+ROWS: list[Any] = [["B001", 1, 1.5, ["a", "b"]], ["B002", None, None, []]]
+
+
+def body(**changes: Any) -> bytes:
+    members = {"schema": SCHEMA, "rows": ROWS, "row_count": 2, "truncated": False, "as_of": AS_OF}
+    return json.dumps(members | changes).encode()
+
+
+def one(place: int, cell: Any) -> bytes:
+    row = list(ROWS[0])
+    row[place] = cell
+    return body(rows=[row], row_count=1)
+
+
+def read(data: bytes) -> bytes:
+    return read_result(data, COLUMNS, max_rows=2).body
+
+
+def test_a_result_of_the_declared_columns_is_kept_byte_for_byte() -> None:
+    document = read_result(body(), COLUMNS, max_rows=2)
+    assert (document.body, document.row_count, document.truncated, document.as_of) == (body(), 2, False, AS_OF)
+
+
+def test_a_result_without_rows_still_has_its_columns() -> None:
+    assert read(body(rows=[], row_count=0))
+
+
+@pytest.mark.parametrize(
+    ("place", "cell"),
+    [
+        (1, 2**53 - 1),
+        (1, "9007199254740993"),
+        (2, 3),
+        (2, "NaN"),
+        (2, -1.7e308),
+        (3, ["x"] * 50),
+    ],
+)
+def test_every_form_of_a_cell_that_the_design_names_is_accepted(place: int, cell: Any) -> None:
+    assert read(one(place, cell))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        [],
+        None,
+        {},
+        "schema",
+        [{"nope": 1}],
+        SCHEMA[:3],
+        [*SCHEMA, SCHEMA[0]],
+        [SCHEMA[1], SCHEMA[0], *SCHEMA[2:]],
+        [SCHEMA[0] | {"name": "batch_id"}, *SCHEMA[1:]],
+        [SCHEMA[0] | {"type": "BYTES"}, *SCHEMA[1:]],
+        [SCHEMA[0] | {"type": 1}, *SCHEMA[1:]],
+        [SCHEMA[0] | {"mode": "NULLABLE"}, *SCHEMA[1:]],
+        [SCHEMA[0] | {"description": "more"}, *SCHEMA[1:]],
+        [{"name": "batch", "type": "STRING"}, *SCHEMA[1:]],
+        [["batch", "STRING", "REQUIRED"], *SCHEMA[1:]],
+    ],
+)
+def test_columns_unlike_the_declared_ones_are_no_result(schema: Any) -> None:
+    with pytest.raises(InvalidResult):
+        read(body(schema=schema))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        None,
+        {},
+        "rows",
+        [1, 2],
+        [None, ROWS[0]],
+        ["abcd", "efgh"],
+        [{"batch": "B001"}, {"batch": "B002"}],
+        [ROWS[0], ROWS[1][:3]],
+        [ROWS[0], [*ROWS[1], "more"]],
+        [[], []],
+        ROWS[:1],
+        [*ROWS, ROWS[0]],
+    ],
+)
+def test_rows_that_are_not_lists_of_the_declared_width_and_number_are_no_result(rows: Any) -> None:
+    with pytest.raises(InvalidResult):
+        read(body(rows=rows))
+
+
+@pytest.mark.parametrize(
+    ("place", "cell"),
+    [
+        (0, None),
+        (0, 7),
+        (0, {"nested": 1}),
+        (0, ["B001"]),
+        (1, 1.0),
+        (1, True),
+        (1, 2**53),
+        (1, -(2**64)),
+        (2, True),
+        (2, [1.5]),
+        (2, 10**400),
+        (3, None),
+        (3, "ab"),
+        (3, [None]),
+        (3, [["a"]]),
+        (3, {"a": "b"}),
+    ],
+)
+def test_a_cell_of_another_json_type_than_its_column_is_no_result(place: int, cell: Any) -> None:
+    with pytest.raises(InvalidResult):
+        read(one(place, cell))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"row_count": 2.0},
+        {"row_count": "2"},
+        {"row_count": None},
+        {"row_count": -2},
+        {"truncated": 0},
+        {"truncated": None},
+        {"as_of": None},
+        {"as_of": 1},
+        {"more": 1},
+    ],
+)
+def test_members_of_another_type_or_name_are_no_result(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidResult):
+        read(body(**changes))
+
+
+def test_true_is_not_the_number_one() -> None:
+    with pytest.raises(InvalidResult):
+        read(body(rows=ROWS[:1], row_count=True))
+
+
+def test_more_rows_than_the_card_allows_are_no_result() -> None:
+    with pytest.raises(InvalidResult):
+        read_result(body(), COLUMNS, max_rows=1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"[1,2]",
+        b"not json",
+        b"\xff" + body(),
+        body() + b"x",
+        body().replace(b'"row_count": 2', b'"row_count": 1, "row_count": 2'),
+        body().replace(b"1.5", b"NaN"),
+        body().replace(b"1.5", b"1e999"),
+        body().replace(b"1.5", b"9" * 5_000),
+        body().replace(b'"B001"', b'"\\ud800"'),
+        body().replace(b'["a", "b"]', b"[" * 5_000 + b"]" * 5_000),
+        b"[" * 500_000,
+    ],
+)
+def test_what_is_not_strict_json_is_no_result(data: bytes) -> None:
+    with pytest.raises(InvalidResult):
+        read(data)
