@@ -6,10 +6,12 @@
 decides again under this agent's own policy, ``spend`` uses the grant up, ``find`` looks
 inside one authorization partition of the cache, ``run`` executes a parameterised template,
 ``recheck`` reads revocations once more, ``record`` commits evidence before anything leaves,
-``seal`` signs the provenance and ``release`` hands rows out.
+``seal`` signs the provenance (which ``describe`` completed before the row was written) and
+``release`` hands rows out.
 
-Nothing here knows A2A, ADK or HTTP. From ``admit`` on every step asks for an ``Authority``,
-which only a verified grant together with a GRANTED decision can make.
+Nothing here knows A2A, ADK or HTTP. To find, to run and to describe a result takes an
+``Authority``, which only a verified grant together with a GRANTED decision can make; what is
+sealed and released comes from there.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from contract.authority import Authority
 from contract.grant import VerifiedGrant
 from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument
-from contract.verdict import Decision, NotGranted, Reason
+from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import Effect
 from evidence.checkpoint import Receipt
@@ -37,7 +39,7 @@ from remote_agent.service import Service, World
 
 log = logging.getLogger(__name__)
 
-Perform = Callable[[RunIds], Awaitable[tuple[ResultDocument, Execution]]]
+Perform = Callable[[], Awaitable[tuple[ResultDocument, Execution]]]
 Execute = Callable[[Authority, BoundCall, Perform], Awaitable[Found]]
 """Runs an admitted call through an agent runtime, which calls ``Perform`` exactly once."""
 
@@ -101,17 +103,20 @@ def bind(request: Request, grant: VerifiedGrant, world: World) -> BoundCall:
 async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float) -> tuple[Decision, Authority]:
     """This agent's own decision, and the authority it makes together with the grant."""
     decision = await decide(admission_request(grant, call.principal, call.call.capability, world, now), world.evaluator)
-    if call.served is None or call.capability is None:
-        raise NotGranted(decision.reason, decision.rationale, policy_id=decision.policy_id)
+    if decision.verdict is not Verdict.GRANTED:
+        raise NotGranted(
+            decision.reason, decision.rationale, policy_id=decision.policy_id, policy_version=decision.policy_version
+        )
+    served, capability, _ = call.parts()
     authority = Authority.of(
         grant,
         decision,
         call.principal,
         capability=call.call.capability,
-        schema_version=call.served.descriptor.schema_version,
-        sensitivity=call.capability.descriptor.sensitivity,
+        schema_version=served.descriptor.schema_version,
+        sensitivity=capability.descriptor.sensitivity,
     )
-    govern(call.capability.template, authority)  # what could not be governed is refused before it is found or run
+    govern(capability.template, authority)  # what could not be governed is refused before it is found or run
     return decision, authority
 
 
@@ -153,7 +158,7 @@ async def run(authority: Authority, call: BoundCall, service: Service, execute: 
     """Execute the template through the agent runtime and keep the result for its partition."""
     served, capability, bound = call.parts()
 
-    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
+    async def perform() -> tuple[ResultDocument, Execution]:
         return await served.engine.run(
             authority,
             capability.template,

@@ -57,13 +57,8 @@ class GovernedTool(BaseTool):
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
-        run = RunIds(
-            session_id=SessionId(tool_context.session.id),
-            invocation_id=InvocationId(tool_context.invocation_id),
-            function_call_id=tool_context.function_call_id,
-        )
         try:
-            document, execution = await self._perform(run)
+            document, execution = await self._perform()
         except NotGranted as stop:
             self.stopped = stop
         except Exception as fault:
@@ -72,6 +67,11 @@ class GovernedTool(BaseTool):
             self.stopped = NotGranted(Reason.EXECUTION_FAILED, "the dataset agent failed")
         if self.stopped is not None:
             return {"error": {"kind": "ToolError", "message": self.stopped.reason.value}}
+        run = RunIds(
+            session_id=SessionId(tool_context.session.id),
+            invocation_id=InvocationId(tool_context.invocation_id),
+            function_call_id=tool_context.function_call_id,
+        )
         self.outcome = Found(document, execution, CacheOutcome("MISS"), run)
         return {"status": "executed", "execution_id": execution.execution_id, "row_count": document.row_count}
 

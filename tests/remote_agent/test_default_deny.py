@@ -26,7 +26,6 @@ from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
 from remote_agent.agent import app
 from remote_agent.executor import AdkExecutor, GovernedTool
-from remote_agent.outcome import RunIds
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
 from tests.authority_builder import make_authority
 
@@ -105,7 +104,7 @@ class Context:
 
 @pytest.fixture
 def tool() -> GovernedTool:
-    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
+    async def perform() -> tuple[ResultDocument, Execution]:
         return DOCUMENT, EXECUTION
 
     return GovernedTool("compare_batches", "compare", perform)
@@ -166,7 +165,7 @@ async def test_what_blocks_the_tool_leaves_no_result(monkeypatch: pytest.MonkeyP
 
     executor = AdkExecutor(extra_plugins=[Blocking(name="blocking")])
 
-    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
+    async def perform() -> tuple[ResultDocument, Execution]:
         raise AssertionError("the body must not run")
 
     with pytest.raises(NotGranted) as stop:
@@ -183,12 +182,12 @@ class _Call:
 async def test_the_executor_hands_rows_to_the_path_and_forgets_its_session() -> None:
     executor = AdkExecutor()
 
-    async def perform(run: RunIds) -> tuple[ResultDocument, Execution]:
-        assert run.function_call_id
+    async def perform() -> tuple[ResultDocument, Execution]:
         return DOCUMENT, EXECUTION
 
     found = await executor.execute(make_authority(), _Call(), perform)  # type: ignore[arg-type]
     assert found.document is DOCUMENT
+    assert found.run.function_call_id
     assert (await executor.sessions.list_sessions(app_name="remote_agent")).sessions == []
     assert ADMITTED.get() is None
 
