@@ -128,7 +128,7 @@ def percentile(values: list[float], rank: int) -> float:
 
 
 def show(report: dict[str, Any]) -> None:
-    console = Console()
+    console = Console(emoji=False)
     sides = Table("side", "p50 ms", "p99 ms", "calls/s, 16 connections", title="One call over A2A")
     rates = report["calls_per_second_16_connections"]
     for side, figures in report["sides"].items():

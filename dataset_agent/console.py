@@ -1,7 +1,8 @@
 """What every command shares: exit codes, JSON, tables that fit the terminal, one line for a fault.
 
 Programs read standard output (JSON with ``--json``); people and logs read standard error.
-Nothing that came from data or from a sender reaches a terminal as a control character.
+Nothing that came from data or from a sender reaches a terminal as a control character, as markup
+or as an emoji: text is shown letter by letter, since an auditor compares it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from contract.errors import Category, DatasetAgentError
 from contract.verdict import VERDICTS, NotGranted, Verdict
@@ -40,8 +41,8 @@ _NARROWEST: Final = 20
 _FOLDED: Final = 30
 _LONGEST_LINE: Final = 1_000
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
 
@@ -69,17 +70,17 @@ def one_line(message: object) -> str:
 
 def say(line: object) -> None:
     """One plain line for people, on standard output."""
-    out.print(one_line(line), markup=False)
+    out.print(one_line(line))
 
 
 def note(line: object) -> None:
     """One plain line beside the result, on standard error."""
-    err.print(one_line(line), markup=False)
+    err.print(one_line(line))
 
 
 def fail(message: object, code: int = EXIT_FAULT) -> typer.Exit:
     """Print one line to standard error; raise what is returned."""
-    err.print(f"[bold red]error:[/] {escape(one_line(message))}")
+    err.print(Text.assemble(("error:", "bold red"), " ", one_line(message)))
     return typer.Exit(code)
 
 
@@ -149,9 +150,9 @@ def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name in columns:
-        shown.add_column(escape(name), overflow="fold", justify="right" if name in right else "left")
+        shown.add_column(Text(name), overflow="fold", justify="right" if name in right else "left")
     for row in rows:
-        shown.add_row(*(escape(cell) for cell in row))
+        shown.add_row(*(Text(cell) for cell in row))
     out.print(shown, soft_wrap=False)
 
 

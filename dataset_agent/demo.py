@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from cache import inspect
 from cache.opening import open_store
@@ -63,7 +63,8 @@ class Story:
         self._steps.append(Step(title, outcome, ok))
         if not self._as_json:
             say(f"{len(self._steps):>2}. {title}")
-            out.print(f"    {'[green]ok[/]' if ok else '[bold red]NOT OK[/]'}  {escape(one_line(outcome))}")
+            status = ("ok", "green") if ok else ("NOT OK", "bold red")
+            out.print(Text.assemble("    ", status, "  ", one_line(outcome)))
 
     def show(self, render: Callable[[], None]) -> None:
         if not self._as_json:

@@ -229,6 +229,16 @@ def test_a_broken_file_that_everything_needs_stops_the_start(
     assert path.name in run.line
 
 
+@pytest.mark.parametrize("letters", [":x:", ":key:", "[red]"])
+def test_a_path_is_named_letter_by_letter(command: CommandLine, tmp_path: Path, letters: str) -> None:
+    assert (
+        f"there is no ledger at {tmp_path}/{letters}"
+        in command("evidence", "list", "--ledger", f"{tmp_path}/{letters}").line
+    )
+    made = command("keys", "init", HOME=f"{tmp_path}/{letters}")
+    assert f"Public keys are pinned in {tmp_path}/{letters}/trust.toml\n" in made.out
+
+
 def test_what_nobody_foresaw_is_one_line_that_says_how_to_see_more() -> None:
     program = "import dataset_agent.cache_commands as c; c.load_settings = None; " + PROGRAM
     run = from_nothing("cache", "keys", program=program)

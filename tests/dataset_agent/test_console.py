@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 
+from contract.result import ResultDocument
 from dataset_agent import console
-from dataset_agent.console import one_line, plain, table
+from dataset_agent.answer_display import result_table
+from dataset_agent.console import fail, note, one_line, plain, say, table
+
+LETTERS = ":x: :key: [red] [/] \\"
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +84,25 @@ def test_what_could_steer_a_terminal_is_shown_as_an_escape(text: str, safe: str)
 def test_markup_in_data_is_only_text(capsys: pytest.CaptureFixture[str]) -> None:
     table("[bold]title", ("[red]a",), [("[/]b",)])
     assert shown(capsys) == ["[bold]title", "[red]a", "──────", "[/]b"]
+
+
+def test_a_row_is_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) -> None:
+    schema = [{"name": "note", "type": "STRING", "mode": "NULLABLE"}]
+    body = json.dumps({"schema": schema, "rows": [[LETTERS]], "row_count": 1, "truncated": False})
+    result_table(ResultDocument(body.encode(), 1, False, "2026-08-31T22:00:00Z"), LETTERS, limit=1)
+    assert shown(capsys) == [LETTERS, "note", "─" * len(LETTERS), LETTERS]
+
+
+def test_a_wide_row_that_is_turned_is_shown_letter_by_letter(capsys: pytest.CaptureFixture[str]) -> None:
+    table("", [f"{LETTERS}{number}" for number in range(9)], [[LETTERS] * 9])
+    assert shown(capsys)[2] == f"{LETTERS}0  {LETTERS}"
+
+
+@pytest.mark.parametrize("told", [say, note, fail])
+def test_a_line_is_printed_letter_by_letter(capsys: pytest.CaptureFixture[str], told: Callable[[str], object]) -> None:
+    told(LETTERS)
+    out, err = capsys.readouterr()
+    assert out + err == ("error: " if told is fail else "") + f"{LETTERS}\n"
 
 
 def test_a_message_is_one_line_and_keeps_its_indentation() -> None:
