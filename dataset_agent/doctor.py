@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 import httpx
@@ -24,6 +28,7 @@ from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, tabl
 from grants.keys import FileSigner
 from grants.state import open_state
 from grants.trust import load_trust
+from remote_agent.world import check_datasets, engines_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ def doctor(as_json: AsJson = False) -> None:
     """Check keys, trust, datasets, policies, stores and the dataset agent; exit 1 where one is broken."""
     settings = load_settings()
     with progress("checking"):
-        findings = [*_environment(), *_files(settings), *asyncio.run(_services(settings))]
+        findings = [*_environment(), *_files(settings), *asyncio.run(_opened(settings))]
     if as_json:
         print_json({"home": str(settings.home), "findings": [asdict(finding) for finding in findings]})
     else:
@@ -72,7 +77,6 @@ def _files(settings: Settings) -> Iterator[Finding]:
         yield _check("cache secret", lambda: load_secret(settings))
     yield _check("policies", lambda: _policies(settings))
     yield _check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
-    yield from _datasets(settings)
 
 
 def _policies(settings: Settings) -> None:
@@ -82,20 +86,30 @@ def _policies(settings: Settings) -> None:
         raise DatasetAgentError(Component.COMMAND, Category.CONFIGURATION, "command.doctor.policies", problems[0])
 
 
-def _datasets(settings: Settings) -> Iterator[Finding]:
+async def _datasets(settings: Settings) -> list[Finding]:
+    """Every dataset opened as a dataset agent opens it: data, templates, and each template on its tables."""
     try:
-        registry = load_registry(settings.datasets)
+        with _scratch(settings) as scratch:
+            found = await check_datasets(settings, scratch=scratch)
     except DatasetAgentError as error:
-        yield Finding("datasets", "broken", error.message)
+        return [Finding("datasets", "broken", error.message)]
+    return [Finding(f"dataset {name}", "broken" if why else "ok", why or "") for name, why in sorted(found.items())]
+
+
+@contextmanager
+def _scratch(settings: Settings) -> Iterator[Path]:
+    """The database files of a dataset agent that runs here as this user; elsewhere nothing is left behind."""
+    own = engines_folder(settings)
+    if own.is_dir() and own.stat().st_uid == os.geteuid() and os.access(own, os.W_OK):
+        yield own
         return
-    for name in registry.datasets:
-        yield Finding(f"dataset {name}", "ok")
-    for name, why in registry.invalid.items():
-        yield Finding(f"dataset {name}", "broken", why)
+    with tempfile.TemporaryDirectory(prefix="dataset-agent-doctor-") as folder:
+        yield Path(folder)
 
 
-async def _services(settings: Settings) -> list[Finding]:
+async def _opened(settings: Settings) -> list[Finding]:
     return [
+        *await _datasets(settings),
         await _acheck("state store", lambda: _state(settings)),
         await _acheck("cache store", lambda: _cache(settings)),
         await _agent(settings),

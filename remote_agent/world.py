@@ -6,6 +6,7 @@ import asyncio
 import logging
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.scope import Sensitivity
@@ -20,6 +21,7 @@ from queries.template import Template, TemplateError, load_template
 from remote_agent.service import ServedCapability, ServedDataset, World
 
 log = logging.getLogger(__name__)
+_UNUSED_MASK_KEY: Final = bytes(32)  # where nothing is executed, nothing is masked
 
 
 async def load_world(settings: Settings, *, generation: int, mask_key: bytes) -> World:
@@ -33,11 +35,13 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
         raise DatasetAgentError(Component.REMOTE_AGENT, Category.CONFIGURATION, "remote_agent.policies", problems[0])
     datasets: dict[str, ServedDataset] = {}
     invalid = dict(registry.invalid)
-    for name, manifest in registry.datasets.items():
-        try:
-            datasets[name] = await _open(manifest, settings.datasets / name, settings, mask_key)
-        except (TemplateError, DatasetAgentError) as error:
-            invalid[name] = str(error)
+    scratch = engines_folder(settings)
+    for name in registry.datasets:
+        opened = await _open(registry, name, settings, mask_key, scratch)
+        if isinstance(opened, str):
+            invalid[name] = opened
+        else:
+            datasets[name] = opened
     for name, why in invalid.items():
         log.warning("dataset %s is not served: %s", name, why)
     return World(
@@ -48,6 +52,28 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
         policy_version=policies.version,
         generation=generation,
     )
+
+
+async def check_datasets(settings: Settings, *, scratch: Path) -> dict[str, str | None]:
+    """What keeps each dataset of the folder from being served, ``None`` where nothing does.
+
+    Every dataset is opened as ``load_world`` opens it, and closed again: without keys,
+    policies or a running service. Database files that are missing are built in ``scratch``.
+    Raises ``DatasetAgentError`` where the folder cannot be listed.
+    """
+    registry = await asyncio.to_thread(load_registry, settings.datasets)
+    found: dict[str, str | None] = dict(registry.invalid)
+    for name in registry.datasets:
+        opened = await _open(registry, name, settings, _UNUSED_MASK_KEY, scratch)
+        found[name] = opened if isinstance(opened, str) else None
+        if isinstance(opened, ServedDataset):
+            await opened.engine.close()
+    return found
+
+
+def engines_folder(settings: Settings) -> Path:
+    """Where a dataset agent of this home keeps the database files it builds."""
+    return settings.home / "remote" / "engines"
 
 
 def _read(folder: Path) -> tuple[PolicySet, Directory, Registry]:
@@ -61,9 +87,23 @@ def evaluator_for(settings: Settings, policies: PolicySet) -> Evaluator:
     return InProcessEvaluator(policies, settings.policy_budget)
 
 
-async def _open(manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes) -> ServedDataset:
-    # Building and parsing take seconds of CPU: requests are answered meanwhile.
-    engine = await asyncio.to_thread(_engine, manifest, folder, settings, mask_key)
+async def _open(
+    registry: Registry, name: str, settings: Settings, mask_key: bytes, scratch: Path
+) -> ServedDataset | str:
+    """The dataset, open; or in one line why it cannot be served."""
+    manifest, folder = registry.datasets[name], registry.path(name)
+    try:
+        # Building and parsing take seconds of CPU: requests are answered meanwhile.
+        engine = await asyncio.to_thread(_engine, manifest, folder, settings, mask_key, scratch)
+        return await _checked(manifest, folder, engine)
+    except DatasetAgentError as error:
+        return error.message
+    except OSError as error:
+        return f"{error.filename or folder}: {error.strerror}"
+
+
+async def _checked(manifest: DatasetManifest, folder: Path, engine: DuckDbEngine) -> ServedDataset:
+    """The dataset with every template loaded, and each tried on its tables."""
     try:
         served = await asyncio.to_thread(
             lambda: {c.name: _capability(c, manifest, folder) for c in manifest.capabilities if c.template}
@@ -76,13 +116,15 @@ async def _open(manifest: DatasetManifest, folder: Path, settings: Settings, mas
     return ServedDataset(descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine)
 
 
-def _engine(manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes) -> DuckDbEngine:
+def _engine(
+    manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes, scratch: Path
+) -> DuckDbEngine:
     return DuckDbEngine.open(
         manifest.dataset,
         manifest.version,
         folder,
         manifest.tables,
-        scratch=settings.home / "remote" / "engines",
+        scratch=scratch,
         memory_limit=settings.query_memory,
         timeout=settings.query_timeout,
         mask_key=mask_key,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -184,30 +183,6 @@ def test_an_address_of_another_machine_cannot_be_served(command: CommandLine) ->
 @pytest.fixture
 def datasets(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SHIPPED_DATASETS, tmp_path / "datasets"))
-
-
-def _garbage(descriptor: Path) -> None:
-    descriptor.write_bytes(b"\xff\x00 not: [a descriptor")
-
-
-def _folder(descriptor: Path) -> None:
-    descriptor.unlink()
-    descriptor.mkdir()
-
-
-@pytest.mark.parametrize("breaking", [_garbage, _folder], ids=["garbage", "folder"])
-def test_an_unreadable_descriptor_is_named_with_its_dataset_and_stops_no_other(
-    command: CommandLine, datasets: Path, breaking: Callable[[Path], None]
-) -> None:
-    breaking(datasets / "chromatography-results" / "descriptor.yaml")
-    run = command("doctor", "--json", DATASETS=str(datasets))
-    assert run.code == 1
-    found = {finding["check"]: finding for finding in run.json["findings"]}
-    assert found["dataset purification-batches"]["status"] == "ok"
-    broken = found["dataset chromatography-results"]
-    assert broken["status"] == "broken"
-    assert "descriptor.yaml" in broken["advice"]
-    assert "\n" not in broken["advice"]
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ import yaml
 from contract.call import Operation
 from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
-from contract.settings import SHIPPED_DATASETS
+from contract.settings import SHIPPED_DATASETS, Settings
 from contract.verdict import NotGranted, Reason
 from grants.state import names_of
+from remote_agent.world import check_datasets
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, message, running_agent, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -86,6 +87,40 @@ def test_a_broken_dataset_is_named_and_the_others_are_served(own: tuple[RunningA
     grant = asker.grant(scope, Operation("SendMessage", call_hash=sha256_hex(call)))
     assert decision_of(task_of(asker.send(call, asker.headers(grant))))["reason"] == "DESCRIPTOR_INVALID"
     assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+
+def test_a_dataset_may_lie_in_a_folder_of_another_name(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    (agent.settings.datasets / DATASET).rename(agent.settings.datasets / "moved")
+    reload(agent)
+    assert agent.lifecycle.status()["invalid"] == {}
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+
+@pytest.mark.parametrize("file", ["data", "templates"])
+def test_a_file_that_is_a_folder_withdraws_its_dataset_alone(own: tuple[RunningAgent, Asker], file: str) -> None:
+    agent, asker = own
+    path = next((agent.settings.datasets / "chromatography-results" / file).iterdir())
+    path.unlink()
+    path.mkdir()
+    reload(agent)
+    assert list(agent.lifecycle.status()["invalid"]) == ["chromatography-results"]
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+
+def test_what_is_wrong_with_a_dataset_is_found_without_a_service_and_nothing_is_left_open(tmp_path: Path) -> None:
+    datasets = Path(shutil.copytree(SHIPPED_DATASETS, tmp_path / "datasets"))
+    template = datasets / DATASET / "templates" / f"{CAPABILITY}.sql"
+    template.write_text("SELECT 1")
+    settings = Settings(home=tmp_path / "home", datasets=datasets)
+    found = asyncio.run(check_datasets(settings, scratch=tmp_path / "scratch"))
+    assert {name: why is None for name, why in found.items()} == {
+        "chromatography-results": True,
+        "clinical-private": True,
+        DATASET: False,
+    }
+    assert f"{template.name}:1: " in str(found[DATASET])
+    assert not settings.home.exists()
 
 
 def test_broken_policies_keep_the_old_version_in_force_and_say_so(own: tuple[RunningAgent, Asker]) -> None:
