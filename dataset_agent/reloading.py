@@ -36,15 +36,33 @@ def reload(
     if wait:
         with progress("reloading"):
             served = _awaited(served, asked, asked + timeout)
-    faults = [str(process.state["fault"]) for process in served if wait and process.state["fault"]]
+    problems = _problems(served) if wait else []
     if as_json:
-        print_json({"agents": [_public(process) for process in served], "waited": wait, "ok": not faults})
+        print_json({"agents": [_public(process) for process in served], "waited": wait, "ok": not problems})
     for process in () if as_json else served:
-        say(f"{process}: generation {process.state['generation']}" if wait else f"{process}: asked to reload")
-        for name, why in process.state["invalid"].items() if wait else ():
-            say(f"  not served: {name} ({why})")
-    if faults:
-        raise fail(f"the old version stays in force: {faults[0]}")
+        _tell(process, wait)
+    if problems:
+        raise fail("; ".join(problems))
+
+
+def _tell(process: Running, waited: bool) -> None:
+    if not waited:
+        say(f"{process}: asked to reload")
+        return
+    say(f"{process}: generation {process.state['generation']}")
+    names = process.state.get("datasets")  # only a dataset agent has any
+    if names is not None:
+        say(f"  serves: {', '.join(names) or 'no dataset'}")
+    for name, why in process.state["invalid"].items():
+        say(f"  not served: {name} ({why})")
+
+
+def _problems(served: Sequence[Running]) -> list[str]:
+    """A reload that was not taken over, and datasets that nobody is served since."""
+    faults = [str(process.state["fault"]) for process in served if process.state["fault"]]
+    withdrawn = sorted({name for process in served for name in process.state["invalid"]})
+    problems = [f"the old version stays in force: {faults[0]}"] if faults else []
+    return [*problems, f"not served: {', '.join(withdrawn)}"] if withdrawn else problems
 
 
 def _ask(process: Running) -> None:

@@ -36,7 +36,11 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process that serves. ``state`` has ``pid``, ``port``, ``began``, ``generation``, ``fault``, ``invalid``."""
+    """A process that serves.
+
+    ``state`` has ``pid``, ``port``, ``began``, ``generation``, ``fault``, ``invalid``, and of a
+    dataset agent ``datasets``, the names that it serves.
+    """
 
     path: Path
     kind: str

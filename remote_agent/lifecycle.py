@@ -88,7 +88,12 @@ class Lifecycle:
     def status(self) -> dict[str, Any]:
         """What is served now, for operators; no secret."""
         world = self.service.world
-        return {"generation": world.generation, "fault": self.fault, "invalid": dict(world.invalid)}
+        return {
+            "generation": world.generation,
+            "fault": self.fault,
+            "datasets": sorted(world.datasets),
+            "invalid": dict(world.invalid),
+        }
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
         """Whether requests can be answered. Anybody may read it: counts, and no name of a dataset or file."""

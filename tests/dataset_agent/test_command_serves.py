@@ -21,7 +21,7 @@ from tests.dataset_agent.slow_policies import SlowPolicies
 from tests.running_agent import agent_home
 
 QUESTION = "Compare the recovery of batches B001 and B002"
-PURIFICATION, CHROMATOGRAPHY = "purification-batches", "chromatography-results"
+PURIFICATION, CHROMATOGRAPHY, CLINICAL = "purification-batches", "chromatography-results", "clinical-private"
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,8 @@ def test_an_edited_descriptor_is_served_after_a_reload(command: CommandLine, kep
     descriptor.write_text(descriptor.read_text().replace(old["revision"], "a-newer-revision"))
     run = command("reload", "--wait")
     assert run.code == 0
-    assert re.fullmatch(rf"serve on port \d+: generation {before + 1}\n", run.out)
+    told = rf"serve on port \d+: generation {before + 1}\n  serves: {CHROMATOGRAPHY}, {CLINICAL}, {PURIFICATION}\n"
+    assert re.fullmatch(told, run.out)
     new = command.ask(QUESTION).json
     assert (new["revision"], new["cache"]["outcome"]) == ("a-newer-revision", "MISS")
     assert new["result"]["rows"] == old["result"]["rows"]
@@ -86,8 +87,15 @@ def test_an_edited_descriptor_is_served_after_a_reload(command: CommandLine, kep
 def test_a_broken_dataset_is_listed_as_invalid_and_the_others_are_served(command: CommandLine, kept: Path) -> None:
     (kept / CHROMATOGRAPHY / "descriptor.yaml").write_text("dataset: [")
     run = command("reload", "--wait")
-    assert run.code == 0
-    assert f"  not served: {CHROMATOGRAPHY} (" in run.out
+    assert run.code == 1
+    assert f"  serves: {CLINICAL}, {PURIFICATION}\n" in run.out
+    assert f"  not served: {CHROMATOGRAPHY} ({CHROMATOGRAPHY}/descriptor.yaml: " in run.out
+    assert run.err == f"error: not served: {CHROMATOGRAPHY}\n"
+    told = command("reload", "--wait", "--json")
+    assert (told.code, told.json["ok"]) == (1, False)
+    assert told.json["agents"][0]["datasets"] == [CLINICAL, PURIFICATION]
+    assert list(told.json["agents"][0]["invalid"]) == [CHROMATOGRAPHY]
+    assert command("reload").code == 0  # nobody waited, so nothing is known
     broken = command("call", "search", "--as", "process_engineer", "--dataset", CHROMATOGRAPHY, "--arg", "query=x")
     assert broken.code == 3
     assert broken.line.startswith("REFUSED DESCRIPTOR_INVALID")
@@ -161,7 +169,7 @@ def test_a_persons_token_is_answered_by_a_served_root(command: CommandLine, serv
         answer = httpx.post(**ask, headers={"Authorization": f"Bearer {token}"})
         assert httpx.post(**ask).status_code == 401
         reloaded = command("reload", "--wait").out
-        assert sorted(line.split()[0] for line in reloaded.splitlines()) == ["root", "serve"]
+        assert sorted(line.split()[0] for line in reloaded.splitlines()) == ["root", "serve", "serves:"]
         root.process.send_signal(signal.SIGINT)
         assert root.end() == 130
     assert (answer.status_code, answer.json()["verdict"]) == (200, "GRANTED")
