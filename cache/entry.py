@@ -26,6 +26,10 @@ from contract.result import Execution, ResultDocument
 
 MAGIC: Final = b"dsce1"
 MAX_HEADER: Final = 4_096
+_MEMBERS: Final = {"dimensions", "template", "as_of", "started", "exp", "size"}
+# The end of the year 9999: what follows has no date.
+_MAX_TIME: Final = 253_402_300_800.0
+_MAX_SIZE: Final = 2**53 - 1
 HEAD_BYTES: Final = len(MAGIC) + 4 + MAX_HEADER
 _NONCE: Final = 12
 _LENGTH: Final = struct.Struct(">I")
@@ -92,7 +96,8 @@ def seal(
 def split(entry: bytes) -> tuple[Header, int]:
     """The header and where it ends, without any key. Raises ``EntryError``.
 
-    Nothing in it is proven, not even that its texts are text, until ``open_sealed``.
+    Its numbers are numbers and in range. Nothing else in it is proven, not even that its
+    texts are text, until ``open_sealed``.
     """
     if entry[: len(MAGIC)] != MAGIC or len(entry) < _START:
         raise EntryError("not an entry")
@@ -101,9 +106,9 @@ def split(entry: bytes) -> tuple[Header, int]:
         raise EntryError("the header is cut or too large")
     try:
         raw = orjson.loads(entry[_START:end])
-        return _header(raw), end
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise EntryError("the header is not readable") from error
+    return _header(raw), end
 
 
 def open_sealed(
@@ -113,14 +118,13 @@ def open_sealed(
     head, nonce, sealed = entry[:end], entry[end : end + _NONCE], entry[end + _NONCE :]
     try:
         payload = keys.cipher(partition_id).decrypt(nonce, sealed, head + key.encode())
-    except (InvalidTag, ValueError) as error:
+    except (InvalidTag, ValueError, OverflowError) as error:
         raise EntryError("the entry does not open under its key") from error
-    payload = _ZSTD.decompress(payload)
-    start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-    row_count, as_of, *facts = orjson.loads(payload[_LENGTH.size : start])
-    # Truncated results are never stored.
-    document = ResultDocument(body=payload[start:], row_count=row_count, truncated=False, as_of=as_of)
-    return document, Execution(*facts)
+    try:
+        return _unpack(_ZSTD.decompress(payload))
+    except (zstandard.ZstdError, struct.error, ValueError, TypeError) as error:
+        # Sealed with this secret, by another release.
+        raise EntryError("the entry is sealed in another form") from error
 
 
 def read_header(entry: bytes, *, key: str) -> Header:
@@ -141,15 +145,24 @@ def read_header(entry: bytes, *, key: str) -> Header:
     return header
 
 
-def _header(raw: Mapping[str, Any]) -> Header:
-    return Header(
-        dimensions=raw["dimensions"],
-        template=raw["template"],
-        as_of=raw["as_of"],
-        started=float(raw["started"]),
-        exp=float(raw["exp"]),
-        size=int(raw["size"]),
-    )
+def _header(raw: Any) -> Header:
+    if not isinstance(raw, dict) or raw.keys() != _MEMBERS:
+        raise EntryError("the header does not have the members of one")
+    started, exp, size = raw["started"], raw["exp"], raw["size"]
+    for time in (started, exp):
+        if type(time) not in (int, float) or not 0 <= time < _MAX_TIME:
+            raise EntryError("the header holds a time that is not one")
+    if type(size) is not int or not 0 <= size <= _MAX_SIZE:
+        raise EntryError("the header holds a size that is not one")
+    return Header(raw["dimensions"], raw["template"], raw["as_of"], float(started), float(exp), size)
+
+
+def _unpack(payload: bytes) -> tuple[ResultDocument, Execution]:
+    start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
+    row_count, as_of, *facts = orjson.loads(payload[_LENGTH.size : start])
+    # Truncated results are never stored.
+    document = ResultDocument(body=payload[start:], row_count=row_count, truncated=False, as_of=as_of)
+    return document, Execution(*facts)
 
 
 def _is_listable(header: Header) -> bool:

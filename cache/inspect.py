@@ -6,7 +6,7 @@ the store is reported, never echoed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -154,12 +154,14 @@ async def verify(store: CacheStore, keys: CacheKeys, *, now: float) -> VerifyRep
     """Open every entry with the cache's secret. Raises ``StoreUnavailable``."""
     checked = 0
     damaged: list[str] = []
-    async for key in _keys(store):
-        entry = await store.get(key, now=now)
-        if entry is not None:
-            checked += 1
-            if not _opens(entry, key, keys):
-                damaged.append(printable(key))
+    async for stored in store.entries():
+        parts = parse_key(stored.key)
+        entry = None if parts is None else await store.get(stored.key, now=now)
+        if entry is None and parts is not None and stored.head:
+            continue  # it went away since it was listed
+        checked += 1
+        if parts is None or entry is None or not _opens(entry, stored.key, parts.partition_id, keys):
+            damaged.append(printable(stored.key))
     return VerifyReport(checked, tuple(sorted(damaged)))
 
 
@@ -204,18 +206,10 @@ def _view(stored: StoredEntry, header: Header, partition_id: str, intent_id: str
     )
 
 
-async def _keys(store: CacheStore) -> AsyncIterator[str]:
-    async for stored in store.entries():
-        yield stored.key
-
-
-def _opens(entry: bytes, key: str, keys: CacheKeys) -> bool:
-    parts = parse_key(key)
-    if parts is None:
-        return False
+def _opens(entry: bytes, key: str, partition_id: str, keys: CacheKeys) -> bool:
     try:
         _, end = split(entry)
-        open_sealed(entry, end, key=key, partition_id=parts.partition_id, keys=keys)
+        open_sealed(entry, end, key=key, partition_id=partition_id, keys=keys)
     except EntryError:
         return False
     return True

@@ -13,12 +13,15 @@ from typing import Any, Final
 from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
 from cache.store import StoreUnavailable
 
 CONCURRENT: Final = 16
-FAULTS: Final = (RedisError, OSError, TimeoutError)
+
+
+class WrongType(StoreUnavailable):
+    """The key holds a value of another type than the command works on; the server itself is well."""
 
 
 class RedisLanes:
@@ -42,7 +45,8 @@ class RedisLanes:
                     return await self._ask(lane, command)
                 finally:
                     self._idle.append(lane)
-        except FAULTS as error:
+        except Exception as error:
+            # A client that reads what somebody else wrote may raise anything, such as ``ValueError``.
             raise unavailable(error) from error
 
     async def close(self) -> None:
@@ -73,5 +77,13 @@ async def _exchange(lane: AbstractConnection, command: tuple[str | bytes | int, 
         raise
 
 
-def unavailable(error: BaseException) -> StoreUnavailable:
+def unavailable(error: Exception) -> StoreUnavailable:
+    """What callers of the store see of a client's error. Never its text: it may quote the server."""
+    if is_wrong_type(error):
+        return WrongType("the key holds a value of another type")
     return StoreUnavailable(f"the cache server cannot be used ({type(error).__name__})")
+
+
+def is_wrong_type(answer: object) -> bool:
+    """Whether an error or an answer in a pipeline says that the key is of another type."""
+    return isinstance(answer, ResponseError) and str(answer).startswith("WRONGTYPE")

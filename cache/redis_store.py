@@ -1,14 +1,15 @@
 """The store of many machines: Redis or Valkey, one round trip a lookup, 50 ms at most.
 
 A client that retries turns a stopped server into seconds a lookup, so nothing is retried.
-The commands used are GET, SET, GETRANGE, STRLEN, UNLINK, DEL, SCAN, HINCRBY, HGETALL,
-EVAL and PING,
-on keys that begin with ``dsc:1:``.
+The commands used are GET, SET, GETRANGE, STRLEN, PTTL, UNLINK, DEL, SCAN, HINCRBY, HGETALL,
+EVAL and PING, on keys that begin with ``dsc:1:``. Whatever type or bytes such a key holds, the
+worst that follows is a MISS: an entry is absent, a lease is taken over, a counter is zero.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -19,7 +20,7 @@ from redis.backoff import NoBackoff
 
 from cache.entry import HEAD_BYTES
 from cache.partition import KEY_PREFIX
-from cache.redis_lane import FAULTS, RedisLanes, unavailable
+from cache.redis_lane import RedisLanes, WrongType, is_wrong_type, unavailable
 from cache.store import StoredEntry, StoreStats
 from contract.errors import Category, Component, DatasetAgentError
 
@@ -27,13 +28,17 @@ BUDGET_S: Final = 0.05
 INSPECT_S: Final = 5.0
 COUNTERS: Final = f"{KEY_PREFIX}counters"
 _PAGE: Final = 500
+_COUNTER: Final = re.compile(rb"[0-9]{1,18}")
+# ``pcall`` answers with a table where the key is of another type; nobody holds such a lease, nor
+# one that does not end or ends later than a lease can.
 _LEASE: Final = """
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
+local holder = redis.pcall('GET', KEYS[1])
+local left = redis.call('PTTL', KEYS[1])
+if type(holder) == 'string' and holder ~= ARGV[1] and left > 0 and left <= tonumber(ARGV[2]) then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
-_RELEASE: Final = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1"
+_RELEASE: Final = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1"
 
 
 class RedisStore:
@@ -73,7 +78,10 @@ class RedisStore:
         return cls(client, budget_s=budget_s)
 
     async def get(self, key: str, *, now: float) -> bytes | None:
-        found = await self._lanes.ask("GET", key)
+        try:
+            found = await self._lanes.ask("GET", key)
+        except WrongType:
+            return None
         return found if isinstance(found, bytes) else None
 
     async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
@@ -85,7 +93,7 @@ class RedisStore:
 
     async def delete(self, keys: Sequence[str]) -> int:
         async with _within(INSPECT_S):
-            return int(await self._client.unlink(*keys)) if keys else 0
+            return int(await self._client.unlink(*map(_bytes, keys))) if keys else 0
 
     async def entries(self) -> AsyncIterator[StoredEntry]:
         seen: set[bytes] = set()
@@ -107,10 +115,12 @@ class RedisStore:
             pipe = self._client.pipeline(transaction=False)
             for name, delta in deltas.items():
                 pipe.hincrby(COUNTERS, name, delta)
-            await pipe.execute()
+            # A counter that does not count is left alone: to try again would add to the others twice.
+            await pipe.execute(raise_on_error=False)
 
     async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        return bool(await self._lanes.ask("EVAL", _LEASE, 1, _lease_key(key), owner, int(life_s * 1_000)))
+        answer = await self._lanes.ask("EVAL", _LEASE, 1, _lease_key(key), owner, int(life_s * 1_000))
+        return bool(answer != 0)
 
     async def release(self, key: str, owner: str) -> None:
         await self._lanes.ask("EVAL", _RELEASE, 1, _lease_key(key), owner)
@@ -120,10 +130,7 @@ class RedisStore:
         async for entry in self.entries():
             entries += 1
             size += entry.stored_bytes
-        async with _within(INSPECT_S):
-            raw: Any = await self._client.hgetall(COUNTERS)
-        counters = {name.decode("ascii", "replace"): int(value) for name, value in raw.items()}
-        return StoreStats("redis", entries, size, None, counters)
+        return StoreStats("redis", entries, size, None, await self._counters())
 
     async def health(self) -> None:
         async with _within(self._budget_s):
@@ -134,6 +141,15 @@ class RedisStore:
             await self._lanes.close()
             await self._client.aclose()
 
+    async def _counters(self) -> dict[str, int]:
+        try:
+            async with _within(INSPECT_S):
+                raw: Any = await self._client.hgetall(COUNTERS)
+                found = [(name.decode("ascii", "replace"), value) for name, value in raw.items()]
+                return {name: int(value) for name, value in found if _COUNTER.fullmatch(value)}
+        except WrongType:
+            return {}
+
     async def _heads(self, keys: Sequence[bytes]) -> list[StoredEntry]:
         pipe = self._client.pipeline(transaction=False)
         for key in keys:
@@ -141,10 +157,20 @@ class RedisStore:
             pipe.strlen(key)
         answers: list[Any] = await pipe.execute(raise_on_error=False) if keys else []
         return [
-            StoredEntry(key.decode("utf-8", "replace"), head, size, None)
+            StoredEntry(_text(key), b"" if is_wrong_type(head) else head, 0 if is_wrong_type(size) else size, None)
             for key, head, size in zip(keys, answers[::2], answers[1::2], strict=True)
-            if isinstance(head, bytes) and isinstance(size, int) and size
+            # An empty value is one that went away since it was named.
+            if is_wrong_type(head) or (isinstance(head, bytes) and isinstance(size, int) and size)
         ]
+
+
+def _text(key: bytes) -> str:
+    """A key as text, without loss: what was listed can be deleted, whoever made it."""
+    return key.decode("utf-8", "surrogateescape")
+
+
+def _bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
 
 
 def _lease_key(key: str) -> str:
@@ -157,5 +183,5 @@ async def _within(seconds: float) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(seconds):
             yield
-    except FAULTS as error:
+    except Exception as error:
         raise unavailable(error) from error

@@ -20,6 +20,9 @@ WRITE_WAIT_S: Final = 0.25
 _PAGE_ROWS: Final = 500
 _TOUCHES: Final = 1_024
 _SCHEMA_VERSION: Final = 2
+# Text and blobs sort after every number, so these bounds also hold for them.
+_MAX_LIFE_S: Final = 86_400.0 * 366
+_MAX_SKEW_S: Final = 86_400.0
 # B-tree splits and indexes need room that an entry's own size does not tell.
 _SLACK: Final = 0.9
 _SCHEMA: Final = (
@@ -32,18 +35,30 @@ _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, exp REAL NOT NULL) WITHOUT ROWID",
     f"PRAGMA user_version = {_SCHEMA_VERSION}",
 )
+# ``?1`` is the largest entry that ``put`` stores.
+_GET: Final = "SELECT entry FROM entries WHERE key = ?2 AND TYPEOF(entry) = 'blob' AND LENGTH(entry) <= ?1"
+_DELETE: Final = "DELETE FROM entries WHERE key IN (?1, CAST(?1 AS TEXT))"
+_PAGE: Final = """SELECT rowid, COALESCE(CAST(key AS BLOB), x''),
+    CASE WHEN TYPEOF(entry) = 'blob' AND LENGTH(entry) BETWEEN 1 AND ?1 THEN SUBSTR(entry, 1, ?2) ELSE x'' END,
+    COALESCE(LENGTH(entry), 0),
+    CASE TYPEOF(hits) WHEN 'integer' THEN MAX(hits, 0) END
+    FROM entries WHERE rowid > ?3 ORDER BY rowid LIMIT ?4"""
+_COUNTERS: Final = """SELECT CAST(name AS BLOB), value FROM counters
+    WHERE TYPEOF(name) = 'text' AND TYPEOF(value) = 'integer' AND value >= 0"""
 
 
 class SqliteStore:
     """``max_bytes`` bounds the database file; the write-ahead log adds at most a few MiB.
 
     Expired entries go first, then the least recently used. Uses are remembered in memory
-    and written in batches, so a read costs no write; a crash loses only that order.
+    and written in batches, so a read costs no write; a crash loses only that order. SQLite
+    keeps any type in any column: what is not of ours is a MISS, and the first to go.
     """
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
         self._path = path
         self._max_bytes = max_bytes
+        self._max_entry = max_bytes // 4
         self._lock = threading.Lock()
         self._touched: dict[str, tuple[float, int]] = {}
         self._reader: sqlite3.Connection | None = None
@@ -52,7 +67,7 @@ class SqliteStore:
     async def get(self, key: str, *, now: float) -> bytes | None:
         # On the loop's thread: a read takes microseconds, and WAL readers never wait for a writer.
         with _faults(self._path):
-            row = self._read().execute("SELECT entry FROM entries WHERE key = ?", (key,)).fetchone()
+            row = self._read().execute(_GET, (self._max_entry, key)).fetchone()
         if row is None:
             return None
         if len(self._touched) < _TOUCHES or key in self._touched:
@@ -60,7 +75,7 @@ class SqliteStore:
         return bytes(row[0])
 
     async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
-        if len(entry) > self._max_bytes // 4:
+        if len(entry) > self._max_entry:
             return False
         await asyncio.to_thread(self._put, key, entry, exp, now)
         return True
@@ -69,11 +84,11 @@ class SqliteStore:
         return await asyncio.to_thread(self._delete, keys)
 
     async def entries(self) -> AsyncIterator[StoredEntry]:
-        last = ""
+        last = -(2**63)
         while True:
             rows = await asyncio.to_thread(self._page, last)
-            for row in rows:
-                yield StoredEntry(*row)
+            for _, key, head, size, hits in rows:
+                yield StoredEntry(key.decode("utf-8", "surrogateescape"), head, size, hits)
             if len(rows) < _PAGE_ROWS:
                 return
             last = rows[-1][0]
@@ -108,7 +123,8 @@ class SqliteStore:
 
     def _delete(self, keys: Sequence[str]) -> int:
         with self._write() as db:
-            return sum(db.execute("DELETE FROM entries WHERE key = ?", (key,)).rowcount for key in keys)
+            raw = [key.encode("utf-8", "surrogateescape") for key in keys]
+            return sum(db.execute(_DELETE, (key,)).rowcount for key in raw)
 
     def _count(self, deltas: Mapping[str, int]) -> None:
         with self._write() as db:
@@ -121,7 +137,9 @@ class SqliteStore:
         with self._write() as db:
             taken = db.execute(
                 "INSERT INTO leases VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE "
-                "SET owner = excluded.owner, exp = excluded.exp WHERE owner = excluded.owner OR exp <= ?",
+                "SET owner = excluded.owner, exp = excluded.exp "
+                # Twice the life, since others took their time before they waited for the file.
+                "WHERE owner = excluded.owner OR exp <= ?4 OR exp > 2 * ?3 - ?4",
                 (key, owner, exp, now),
             )
             return taken.rowcount == 1
@@ -134,19 +152,12 @@ class SqliteStore:
         with self._lock, _faults(self._path):
             db = self._connect_writer()
             entries, size = db.execute("SELECT COUNT(*), COALESCE(SUM(LENGTH(entry)), 0) FROM entries").fetchone()
-            counters = dict(db.execute("SELECT name, value FROM counters").fetchall())
+            counters = {name.decode("utf-8", "replace"): value for name, value in db.execute(_COUNTERS)}
         return StoreStats("sqlite", entries, size, self._max_bytes, counters)
 
-    def _page(self, after: str) -> list[tuple[str, bytes, int, int]]:
+    def _page(self, after: int) -> list[tuple[int, bytes, bytes, int, int | None]]:
         with self._lock, _faults(self._path):
-            return (
-                self._connect_writer()
-                .execute(
-                    "SELECT key, SUBSTR(entry, 1, ?), LENGTH(entry), hits FROM entries WHERE key > ? ORDER BY key LIMIT ?",
-                    (HEAD_BYTES, after, _PAGE_ROWS),
-                )
-                .fetchall()
-            )
+            return self._connect_writer().execute(_PAGE, (self._max_entry, HEAD_BYTES, after, _PAGE_ROWS)).fetchall()
 
     def _close(self) -> None:
         try:
@@ -184,7 +195,9 @@ class SqliteStore:
         limit = int(self._max_bytes * _SLACK)
         if _bytes_used(db) + need <= limit:
             return
-        db.execute("DELETE FROM entries WHERE exp <= ?", (now,))
+        db.execute(
+            "DELETE FROM entries WHERE exp <= ? OR exp > ? OR used > ?", (now, now + _MAX_LIFE_S, now + _MAX_SKEW_S)
+        )
         while (excess := _bytes_used(db) + need - limit) > 0:
             victims = _least_recently_used(db, excess)
             if not victims:
@@ -240,7 +253,9 @@ def _bytes_used(db: sqlite3.Connection) -> int:
 def _least_recently_used(db: sqlite3.Connection, excess: int) -> list[tuple[int]]:
     """The oldest entries that together hold ``excess`` bytes, from the next 64."""
     victims: list[tuple[int]] = []
-    for rowid, size in db.execute("SELECT rowid, LENGTH(entry) FROM entries ORDER BY used, rowid LIMIT 64"):
+    for rowid, size in db.execute(
+        "SELECT rowid, COALESCE(LENGTH(entry), 0) FROM entries ORDER BY used, rowid LIMIT 64"
+    ):
         victims.append((rowid,))
         excess -= size
         if excess <= 0:
@@ -252,5 +267,7 @@ def _least_recently_used(db: sqlite3.Connection, excess: int) -> list[tuple[int]
 def _faults(path: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        raise StoreUnavailable(f"the cache file {path} cannot be used ({type(error).__name__}: {error})") from error
+    except Exception as error:
+        # A file that somebody else wrote may make its reader raise anything, such as ``TypeError``.
+        why = "".join(char if char.isprintable() else " " for char in str(error)[:200])
+        raise StoreUnavailable(f"the cache file {path} cannot be used ({type(error).__name__}: {why})") from error

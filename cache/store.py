@@ -19,7 +19,8 @@ class StoreUnavailable(Exception):
 class StoredEntry:
     """One stored entry for inspection: the bytes up to ``HEAD_BYTES`` and what the store knows.
 
-    ``stored_bytes`` is what the entry takes; ``hits`` is ``None`` where the store does not
+    ``head`` is empty where ``get`` would not return the value, such as one that is not bytes. A key that is not UTF-8 holds surrogates
+    (PEP 383), so that it can be deleted. ``stored_bytes`` is what the entry takes; ``hits`` is ``None`` where the store does not
     count them.
     """
 
@@ -64,7 +65,10 @@ class CacheStore(Protocol):
         ...
 
     async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        """Take or renew the lease on working for ``key``; ``False`` while another holds it."""
+        """Take or renew the lease on working for ``key``; ``False`` while another holds it.
+
+        One that does not end, or much later than ``life_s`` seconds from now, is not held.
+        """
         ...
 
     async def release(self, key: str, owner: str) -> None:
