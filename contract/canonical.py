@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import json
 import re
+from math import isinf
 from typing import Any, NoReturn
 
 import rfc8785
@@ -41,7 +42,7 @@ def digest(tag: str, value: Any) -> str:
 
 
 def parse_json(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
-    """Strict RFC 8259 JSON: UTF-8, no duplicate members, no NaN, bounded size and depth.
+    """Strict RFC 8259 JSON: UTF-8, no duplicate members, no NaN, no 1e999, bounded size and depth.
 
     ``limit`` is in bytes. Raises ``InvalidJson``; the message never quotes the input.
     """
@@ -53,7 +54,7 @@ def parse_json(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
         raise InvalidJson("JSON is not UTF-8") from error
     _check_depth(text, max_depth)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
     except InvalidJson:
         raise
     except (ValueError, RecursionError) as error:
@@ -113,6 +114,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _constant(name: str) -> NoReturn:
     raise InvalidJson("JSON has no NaN or Infinity")
+
+
+def _finite(text: str) -> float:
+    """Some readers take a number beyond a double for infinity, others refuse it."""
+    number = float(text)
+    if isinf(number):
+        raise InvalidJson("JSON holds a number beyond a double")
+    return number
 
 
 def _check_depth(text: str, max_depth: int) -> None:

@@ -9,6 +9,7 @@ extension is declared required, and the RPC address is of the same origin as the
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -38,6 +39,8 @@ from root_agent.credentials import Assertions
 from root_agent.http import ReplyTooLarge, UnsafeAddress, checked_url, same_origin
 from root_agent.reply_reader import whole_numbers
 from root_agent.wire import service_parameters
+
+log = logging.getLogger(__name__)
 
 CARD_PATH: Final = "/.well-known/agent-card.json"
 MAX_CARD_BYTES: Final = 4 * 2**20
@@ -102,6 +105,7 @@ class CardBook:
             if public.capabilities.extended_agent_card:
                 full = _verified(await self._extended(public, rpc_url, agent, now), agent)
                 rpc_url = self._rpc_url(full, base)
+            return RemoteCard(agent.id, base, rpc_url, full, _offers(agent, base, public, full))
         except (_InvalidCard, UnsafeAddress, SignatureVerificationError) as error:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent.id}: {error}") from error
         except ReplyTooLarge as error:
@@ -110,12 +114,11 @@ class CardBook:
             raise NotGranted(Reason.REMOTE_TIMEOUT, f"{agent.id} did not answer in time") from error
         except (httpx.HTTPError, A2AError, OSError) as error:
             raise _unavailable(agent.id, error) from error
-        shown = {descriptor.dataset: descriptor for descriptor in _descriptors(public)}
-        offers = tuple(
-            Offer(agent.id, base, str(full.name), descriptor, shown.get(descriptor.dataset))
-            for descriptor in _descriptors(full)
-        )
-        return RemoteCard(agent.id, base, rpc_url, full, offers)
+        except Exception as error:
+            # Libraries raise what they like for a card that was made to break them; it is one agent's
+            # card, and the others' must still be read.
+            log.warning("reading the card of %s failed with %s", agent.id, type(error).__name__)
+            raise NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent.id} cannot be read") from error
 
     async def _public(self, base: str) -> AgentCard:
         response = await self.http.get(base + CARD_PATH, headers={"Accept": "application/json"})
@@ -186,6 +189,14 @@ def _params(card: AgentCard) -> Mapping[str, Any]:
     raise _InvalidCard("it does not declare the execution-grant extension")
 
 
+def _offers(agent: TrustedAgent, base: str, public: AgentCard, full: AgentCard) -> tuple[Offer, ...]:
+    shown = {descriptor.dataset: descriptor for descriptor in _descriptors(public)}
+    return tuple(
+        Offer(agent.id, base, str(full.name), descriptor, shown.get(descriptor.dataset))
+        for descriptor in _descriptors(full)
+    )
+
+
 def _descriptors(card: AgentCard) -> tuple[DatasetDescriptor | InvalidDataset, ...]:
     """Every dataset on the card; one that cannot be read stays, as invalid, under its name."""
     listed = _params(card).get("descriptors", [])
@@ -203,11 +214,12 @@ def _descriptors(card: AgentCard) -> tuple[DatasetDescriptor | InvalidDataset, .
 def _descriptor(raw: Any) -> DatasetDescriptor | InvalidDataset | None:
     try:
         return DatasetDescriptor.model_validate(raw)
-    except ValidationError as error:
+    except Exception as error:  # validators raise more than ValidationError, such as OverflowError for a date
         name = raw.get("dataset") if isinstance(raw, dict) else None
         if not isinstance(name, str) or not is_slug(name):
             return None
-        return InvalidDataset(name, f"the card's descriptor has {error.error_count()} errors")
+        count = error.error_count() if isinstance(error, ValidationError) else 1
+        return InvalidDataset(name, f"the card's descriptor has {count} errors")
 
 
 def _unavailable(agent_id: str, error: Exception) -> NotGranted:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Artifact, Part, SendMessageResponse, Task, TaskState
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
 
 from contract.call import RESULT_MEDIA_TYPE
 from contract.canonical import InvalidJson, parse_json
@@ -61,7 +62,7 @@ def _completed(task: Task, task_id: str) -> Reply:
 
 def _rejected(task: Task, task_id: str) -> Reply:
     metadata = _metadata(task)
-    decision = _decision(metadata) or _decision(MessageToDict(task.status.message.metadata))
+    decision = _decision(metadata) or _decision(_plain_object(task.status.message.metadata))
     error = _object(metadata, ERROR_KEY)
     if decision is None:
         if task.status.state == TaskState.TASK_STATE_FAILED:
@@ -129,7 +130,14 @@ def whole_numbers(value: Any) -> Any:
 
 
 def _metadata(task: Task) -> dict[str, Any]:
-    return dict(whole_numbers(MessageToDict(task.metadata)))
+    return dict(whole_numbers(_plain_object(task.metadata)))
+
+
+def _plain_object(metadata: Struct) -> dict[str, Any]:
+    try:
+        return dict(MessageToDict(metadata))
+    except ValueError as error:  # NaN and infinities, which JSON does not have
+        raise _Unreadable("its metadata is not JSON") from error
 
 
 def _object(metadata: Mapping[str, Any], key: str) -> dict[str, Any] | None:

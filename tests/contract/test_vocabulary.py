@@ -73,6 +73,7 @@ def test_a_digest_belongs_to_its_tag() -> None:
         b'{"a":{"b":1,"b":1}}',
         b"NaN",
         b"[Infinity]",
+        b"[-1e999]",
         b"\xff",
         b"[" * 40 + b"]" * 40,
         b'"\\ud800"',

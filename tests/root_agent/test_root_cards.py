@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import AgentCard
+from fastapi import Request
 from fastapi.responses import Response
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
 
 from contract.extension import EXTENSION_URI
@@ -161,6 +163,40 @@ async def test_a_descriptor_that_cannot_be_read_is_offered_as_invalid_beside_the
     resigned(remote, card)
     offers = (await book.card(pinned(remote), remote.url, NOW)).offers
     assert [type(offer.descriptor) for offer in offers] == [DatasetDescriptor, InvalidDataset]
+
+
+async def test_a_dataset_that_is_listed_twice_spoils_the_card(book: CardBook, remote: ScriptedRemote) -> None:
+    resigned(remote, remote.unsigned(remote.descriptors * 2))
+    assert "twice" in (await refusal(book, remote)).message
+
+
+async def test_a_descriptor_that_breaks_its_validator_is_invalid_and_no_fault(
+    book: CardBook, remote: ScriptedRemote
+) -> None:
+    card = remote.unsigned(remote.descriptors)
+    broken = shipped("chromatography-results").to_json() | {"as_of": "0001-01-01T00:00:00+23:00"}
+    params = {"agent_id": AGENT_ID, "descriptors": [broken]}
+    card.capabilities.extensions[0].params.CopyFrom(ParseDict(params, Struct()))
+    resigned(remote, card)
+    (offer,) = (await book.card(pinned(remote), remote.url, NOW)).offers
+    assert isinstance(offer.descriptor, InvalidDataset)
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"NaN", b"-Infinity", b"9" * 400, b"9" * 5_000])
+@pytest.mark.parametrize("extended", [False, True])
+async def test_a_card_with_a_number_that_is_none_is_invalid_and_no_fault(
+    book: CardBook, remote: ScriptedRemote, number: bytes, extended: bool
+) -> None:
+    spoiled = json.dumps(MessageToDict(remote.card)).encode().replace(b'"params": {', b'"params": {"n": %b, ' % number)
+
+    async def reply(_: Request) -> Response:
+        return Response(b'{"jsonrpc": "2.0", "id": "1", "result": %b}' % spoiled, media_type="application/json")
+
+    if extended:
+        remote.raw_reply = reply
+    else:
+        remote.raw_card = Response(spoiled, media_type="application/json")
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
 
 
 async def test_the_extended_card_is_asked_for_with_the_roots_own_assertion(

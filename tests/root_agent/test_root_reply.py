@@ -116,6 +116,14 @@ def _envelope_with_duplicate_members(task: Task) -> None:
     task.artifacts[1].parts[0].raw = b'{"payload":1,"payload":2}'
 
 
+def _envelope_beyond_a_double(task: Task) -> None:
+    task.artifacts[1].parts[0].raw = b'{"payload":1e999}'
+
+
+def _metadata_that_is_no_json(task: Task) -> None:
+    task.metadata.fields["more"].number_value = float("nan")
+
+
 def _still_working(task: Task) -> None:
     task.status.state = TaskState.TASK_STATE_WORKING
 
@@ -136,6 +144,8 @@ def _still_working(task: Task) -> None:
         _id_with_a_line_break,
         _envelope_not_json,
         _envelope_with_duplicate_members,
+        _envelope_beyond_a_double,
+        _metadata_that_is_no_json,
         _still_working,
     ],
 )
@@ -174,6 +184,13 @@ def test_a_negotiation_brings_its_proposal_and_no_rows() -> None:
     task.status.message.CopyFrom(Message(message_id="m", role=Role.ROLE_AGENT, parts=[Part(text="say"), proposal]))
     reply = read(task)
     assert (reply.reason, reply.proposal) == (Reason.ARGUMENTS_MISSING, {"missing": [{"name": "batch"}]})
+
+
+def test_a_refusal_whose_message_is_no_json_is_no_answer() -> None:
+    task = rejected("GRANT_EXPIRED", "REFUSED")
+    task.status.message.metadata.fields["more"].number_value = float("inf")
+    task.ClearField("metadata")
+    assert read(task).reason is Reason.REMOTE_RESPONSE_INVALID
 
 
 def test_a_foreign_rationale_is_one_bounded_printable_line() -> None:
