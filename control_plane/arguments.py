@@ -34,16 +34,26 @@ _LOWER_NAMES: Final = "min minimum lower least above over from since after start
 _UPPER_NAMES: Final = "max maximum upper most below under until till before to end last"
 _NAME_CUES: Final = {**dict.fromkeys(_UPPER_NAMES.split(), "upper"), **dict.fromkeys(_LOWER_NAMES.split(), "lower")}
 _CUE_WINDOW: Final = 3
+_SHOWN_PATTERN: Final = 60
+_STRAY: Final = re.compile(r"(?<![\w.-])(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_-]{0,23}(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Arguments by parameter; parameters left open because several values would fit; and
-    the stems of the question that arguments account for."""
+    """Arguments by parameter, and what else the words say of parameters.
+
+    ``ambiguous`` are parameters for which the question holds something that does not settle them.
+    ``problems`` say in a few words why a parameter is not filled, where that is known.
+    ``used`` are the stems that arguments account for. ``named`` counts the distinct
+    identifiers that match a pattern: a word without a digit is none, because a wide pattern
+    fits any word.
+    """
 
     values: Mapping[str, Any]
     ambiguous: frozenset[str]
+    problems: Mapping[str, str]
     used: frozenset[str]
+    named: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +72,57 @@ def find_arguments(question: str, parameters: Sequence[Parameter], now: float) -
     asked = words(question)
     groups = _groups(parameters)
     claims = [_hits(question, asked, group[0], now) for group in groups]
+    strays = _strays(question, [hit for hits in claims for hit in hits])
     values: dict[str, Any] = {}
-    ambiguous: set[str] = set()
+    unsettled: set[str] = set()
+    problems: dict[str, str] = {}
     for group, claimed, hits in zip(groups, claims, _uncontested(claims), strict=True):
-        filled = _assign(question, group, hits) if len(hits) == len(claimed) else {}
+        contested = len(hits) < len(claimed)
+        filled = {} if contested else _assign(question, group, hits)
+        left = [parameter.name for parameter in group if parameter.name not in filled]
         values.update(filled)
         if claimed and not filled:
-            ambiguous.update(parameter.name for parameter in group)
+            unsettled.update(left)
+        problem = _problem(group, claimed, filled, contested, strays)
+        if problem:
+            problems.update(dict.fromkeys(left, problem))
     used = {stem for hits in claims for hit in hits for stem in stems(question[hit.start : hit.end])}
-    return Found(values, frozenset(ambiguous), frozenset(used))
+    named = {hit.value for group, hits in zip(groups, claims, strict=True) if group[0].pattern for hit in hits}
+    identifiers = sum(any(char.isdigit() for char in str(value)) for value in named)
+    return Found(values, frozenset(unsettled), problems, frozenset(used), identifiers)
+
+
+def _problem(
+    group: Sequence[Parameter], claimed: Sequence[_Hit], filled: Mapping[str, Any], contested: bool, strays: str
+) -> str:
+    """Why parameters of a group stay open, from what the descriptor declares of them."""
+    wanted = group[0]
+    if claimed and not filled:
+        if contested:
+            return "what is said could be this or another parameter"
+        count = len({hit.value for hit in claimed})
+        room = wanted.max_items if wanted.repeated else len(group)
+        if count > room:
+            shape = f"match {shown_pattern(wanted)}" if wanted.pattern else "would fit"
+            return f"{count} values in the question {shape} and the call takes {room}"
+        if wanted.type in NUMERIC or wanted.type in _ISO:
+            return f"a {wanted.type.value} is said, but not for which bound, or it is out of bounds"
+        return ""
+    return f"{strays} does not match {shown_pattern(wanted)}" if wanted.pattern and strays else ""
+
+
+def shown_pattern(parameter: Parameter) -> str:
+    """A parameter's pattern as its descriptor writes it, where it is short enough to be read."""
+    pattern = parameter.pattern or ""
+    return pattern if len(pattern) <= _SHOWN_PATTERN and pattern.isprintable() else "the declared pattern"
+
+
+def _strays(question: str, hits: Sequence[_Hit]) -> str:
+    """The first word of the question that looks like an identifier and was taken for no parameter."""
+    for match in _STRAY.finditer(question):
+        if not any(hit.start < match.end() and match.start() < hit.end for hit in hits):
+            return match.group()
+    return ""
 
 
 def _groups(parameters: Sequence[Parameter]) -> list[list[Parameter]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from contract.schema import Parameter, SqlType
@@ -16,8 +17,17 @@ _LINK_TEXT: Final = "for about with containing contain mentioning mention mentio
 _LINKS: Final = frozenset(stem(word) for word in _LINK_TEXT.split())
 
 
-def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> tuple[str, str] | None:
-    """The name and value of the one free-text parameter, or ``None`` where nothing is left for it.
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """The value of the free-text parameter ``name``; ``is_marked`` by quotes or a word such as *mentioning*."""
+
+    name: str
+    value: str
+    is_marked: bool
+
+
+def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> FreeText | None:
+    """What is said for the one free-text parameter, or ``None`` where nothing is left for it.
 
     Quoted text wins; then what follows *for*, *with*, *mentioning* and the like; then the
     words that neither the capability nor the dataset accounts for.
@@ -28,11 +38,11 @@ def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetC
     parameter = open_parameters[0]
     quoted = [next(part for part in match.groups() if part) for match in _QUOTED.finditer(question)]
     if quoted:
-        text = quoted[0] if len(quoted) == 1 else ""
+        text, is_marked = (quoted[0] if len(quoted) == 1 else ""), True
     else:
-        text = _unaccounted(question, descriptor, capability)
+        text, is_marked = _unaccounted(question, descriptor, capability)
     value = confirm(parameter, text.strip()) if text.strip() else None
-    return None if value is None else (parameter.name, str(value))
+    return None if value is None else FreeText(parameter.name, str(value), is_marked)
 
 
 def _is_free(parameter: Parameter) -> bool:
@@ -44,16 +54,16 @@ def _is_free(parameter: Parameter) -> bool:
     )
 
 
-def _unaccounted(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> str:
+def _unaccounted(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> tuple[str, bool]:
     known = frozenset(stems(" ".join((descriptor.dataset, *descriptor.schemas, *capability.keywords, capability.name))))
     asked = words(question)
     for number, word in enumerate(asked):
         if word.stem in _LINKS:
             tail = _tail(asked[number + 1 :], known)
             if tail:
-                return question[tail[0].start : tail[-1].end]
+                return question[tail[0].start : tail[-1].end], True
     left = [word for word in asked if not word.is_stop and word.stem not in known and word.stem not in _LINKS]
-    return " ".join(word.text for word in left)
+    return " ".join(word.text for word in left), False
 
 
 def _tail(words_after: Sequence[Word], known: frozenset[str]) -> Sequence[Word]:

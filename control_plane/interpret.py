@@ -8,23 +8,22 @@ ends as the same value.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from contract.schema import SqlType
+from contract.schema import Parameter, SqlType
 from contract.verdict import NotGranted, Reason
-from control_plane.arguments import Found, find_arguments
+from control_plane.arguments import Found, find_arguments, shown_pattern
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import find_text
+from control_plane.reading import Reading, Vocabulary, plain
 from control_plane.words import content_stems, find_phrase, stems
 
 MAX_QUESTION_CHARS: Final = 4_000
-_KEYWORD, _NAME, _EXAMPLE, _DESCRIPTION, _DATASET, _FILLED, _MISSING = 3.0, 2.0, 4.0, 0.5, 1.0, 1.5, 0.75
+_KEYWORD, _EXAMPLE, _DESCRIPTION, _DATASET, _FILLED, _MISSING = 8.0, 4.0, 0.5, 1.0, 1.5, 0.75
 _SAME: Final = 1e-9
 _GOOD_EXAMPLE: Final = 0.6
 
@@ -67,7 +66,7 @@ def interpret(question: str, descriptors: Sequence[DatasetDescriptor], *, now: f
     prohibited = _prohibited(question, descriptors)
     if prohibited is not None:
         return prohibited
-    reading = _Reading.of(question, descriptors)
+    reading = Reading.of(question, descriptors)
     proposals = [
         proposal
         for descriptor in descriptors
@@ -101,70 +100,64 @@ def check_proposal(raw: Any, descriptors: Sequence[DatasetDescriptor]) -> Propos
         if parameter.name in arguments and (value := confirm(parameter, arguments[parameter.name])) is not None
     }
     refused = frozenset(arguments) - frozenset(confirmed)
-    return _proposal(descriptor, capability, confirmed, refused, 1.0)
+    problems = {name: _unfit(capability, name) for name in refused}
+    return _proposal(descriptor, capability, confirmed, refused, problems)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A question's stems, and how telling each keyword stem is among the capabilities at hand."""
-
-    question: str
-    stems: tuple[str, ...]
-    content: tuple[str, ...]
-    telling: Mapping[str, float]
-
-    @classmethod
-    def of(cls, question: str, descriptors: Sequence[DatasetDescriptor]) -> _Reading:
-        sets = [_keyword_stems(item) for descriptor in descriptors for item in descriptor.capabilities]
-        counts: dict[str, int] = {}
-        for found in sets:
-            for stem in found:
-                counts[stem] = counts.get(stem, 0) + 1
-        telling = {stem: math.log(1 + len(sets) / count) for stem, count in counts.items()}
-        return cls(question, stems(question), content_stems(question), telling)
+def _unfit(capability: DatasetCapability, name: str) -> str:
+    parameter = capability.parameter(name)
+    shape = f"match {shown_pattern(parameter)}" if parameter is not None and parameter.pattern else "fit"
+    return f"the value that was proposed does not {shape}"
 
 
 def _propose(
-    reading: _Reading, descriptor: DatasetDescriptor, capability: DatasetCapability, now: float
+    reading: Reading, descriptor: DatasetDescriptor, capability: DatasetCapability, now: float
 ) -> Proposal | None:
     found = find_arguments(reading.question, capability.parameters, now)
-    shaped = len(found.values)
     arguments = dict(found.values)
     text = find_text(reading.question, descriptor, capability)
     if text is not None:
-        arguments[text[0]] = text[1]
-    keywords = _matched(reading, capability)
+        arguments[text.name] = text.value
+    if not reading.is_about(Vocabulary.of(descriptor, capability), named=found.named, text=text):
+        return None
+    keywords = [phrase for phrase in _keyword_phrases(capability) if reading.holds(phrase)]
     example = _example(reading, capability, found)
     nouns = frozenset(stems(" ".join((descriptor.dataset, *descriptor.schemas))))
     cued = any(not nouns.issuperset(phrase) for phrase in keywords) or example >= _GOOD_EXAMPLE
-    proposal = _proposal(descriptor, capability, arguments, found.ambiguous, 0.0)
-    if not cued and not (keywords and shaped and not proposal.missing):
+    proposal = _proposal(descriptor, capability, arguments, found.ambiguous, found.problems)
+    if not cued and not (keywords and found.values and not proposal.missing):
         return None
     score = (
-        _KEYWORD * sum(_weight(reading, phrase) for phrase in keywords)
+        _KEYWORD * sum(max(map(reading.weight, phrase)) for phrase in keywords)
         + _EXAMPLE * example
-        + _DESCRIPTION * len(set(reading.content) & set(content_stems(capability.description)))
+        + _DESCRIPTION * len(reading.subject & plain(capability.description))
         + _DATASET * _about(reading, descriptor)
-        + _FILLED * shaped
+        + _FILLED * len(found.values)
         - _MISSING * len(proposal.missing)
     )
-    return _proposal(descriptor, capability, arguments, found.ambiguous, score)
+    return replace(proposal, score=score)
 
 
 def _proposal(
     descriptor: DatasetDescriptor,
     capability: DatasetCapability,
     arguments: Mapping[str, Any],
-    open_names: frozenset[str],
-    score: float,
+    unsettled: frozenset[str],
+    problems: Mapping[str, str],
 ) -> Proposal:
     missing = tuple(
-        Missing(parameter.name, parameter.type, parameter.values, parameter.description)
+        _missing(parameter, problems.get(parameter.name, ""))
         for parameter in capability.parameters
-        if parameter.name not in arguments and (parameter.required or parameter.name in open_names)
+        if parameter.name not in arguments and (parameter.required or parameter.name in unsettled)
     )
     ordered = {item.name: arguments[item.name] for item in capability.parameters if item.name in arguments}
-    return Proposal(descriptor.dataset, capability.name, MappingProxyType(ordered), missing, score)
+    return Proposal(descriptor.dataset, capability.name, MappingProxyType(ordered), missing, 1.0)
+
+
+def _missing(parameter: Parameter, problem: str) -> Missing:
+    """``problem`` says what of the question was looked at and did not fit; it comes first."""
+    told = ". ".join(part for part in (problem, parameter.description) if part)
+    return Missing(parameter.name, parameter.type, parameter.values, told)
 
 
 def _prohibited(question: str, descriptors: Sequence[DatasetDescriptor]) -> Proposal | None:
@@ -187,35 +180,18 @@ def _keyword_phrases(capability: DatasetCapability) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(phrase for phrase in phrases if phrase))
 
 
-def _keyword_stems(capability: DatasetCapability) -> frozenset[str]:
-    return frozenset(stem for phrase in _keyword_phrases(capability) for stem in phrase)
-
-
-def _matched(reading: _Reading, capability: DatasetCapability) -> list[tuple[str, ...]]:
-    return [phrase for phrase in _keyword_phrases(capability) if find_phrase(phrase, reading.stems) is not None]
-
-
-def _weight(reading: _Reading, phrase: tuple[str, ...]) -> float:
-    return max(reading.telling[stem] for stem in phrase)
-
-
-def _example(reading: _Reading, capability: DatasetCapability, found: Found) -> float:
+def _example(reading: Reading, capability: DatasetCapability, found: Found) -> float:
     """Likeness to the best example, 0 to 1, with arguments left out of both sides."""
-    asked = _plain(reading.question) - found.used
+    asked = plain(reading.question) - found.used
     best = 0.0
     for example in capability.examples:
-        told = _plain(example)
+        told = plain(example)
         union = asked | told
         best = max(best, len(asked & told) / len(union) if union else 0.0)
     return best
 
 
-def _plain(text: str) -> frozenset[str]:
-    return frozenset(stem for stem in content_stems(text) if not re.search(r"\d", stem))
-
-
-def _about(reading: _Reading, descriptor: DatasetDescriptor) -> float:
-    name = stems(descriptor.dataset)
-    named = 3.0 if find_phrase(name, reading.stems) is not None else 0.0
-    told = set(content_stems(" ".join((descriptor.dataset, descriptor.description, *descriptor.schemas))))
-    return named + 0.5 * len(set(reading.content) & told)
+def _about(reading: Reading, descriptor: DatasetDescriptor) -> float:
+    named = 3.0 if reading.holds(stems(descriptor.dataset)) else 0.0
+    told = plain(" ".join((descriptor.dataset, descriptor.description, *descriptor.schemas)))
+    return named + 0.5 * len(reading.subject & told)

@@ -26,6 +26,7 @@ then there these they this those through to too under until up us using very wan
 which while who whom whose why will with within without would you your
 """
 STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
+_ASKING_TEXT: Final = "display fetch find get list look retrieve search see show"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,10 @@ def _singular(text: str) -> str:
     if text.endswith("s") and not text.endswith(("ss", "us", "is")):
         return text[:-1]
     return text
+
+
+# They say that something is asked, and nothing of what.
+ASKING_STEMS: Final = frozenset(stem(word) for word in _ASKING_TEXT.split())
 
 
 def find_phrase(phrase: tuple[str, ...], text: tuple[str, ...]) -> int | None:
