@@ -206,3 +206,42 @@ def test_a_hostile_pattern_costs_no_time() -> None:
 )
 def test_a_value_is_confirmed_by_its_type(kind: str, value: Any, confirmed: Any) -> None:
     assert confirm(_parameter("p", kind), value) == confirmed
+
+
+def _problems(question: str, *parameters: Parameter) -> dict[str, str]:
+    return dict(find_arguments(question, parameters, NOW).problems)
+
+
+def test_a_long_or_unprintable_pattern_is_not_quoted() -> None:
+    for pattern in ("L[0-9]{1}" + "(?:x)?" * 12, "L[0-9]\x1b"):
+        assert _problems("lot L12", _parameter("lot", "STRING", pattern=pattern)) == {
+            "lot": "L12 does not match the declared pattern"
+        }
+
+
+@pytest.mark.parametrize("word", ["L1;DROP", "x" * 30 + "1", "1.5.2", "a@b1"])
+def test_only_a_short_plain_identifier_is_quoted(word: str) -> None:
+    assert word not in _problems(f"lot {word}", _parameter("lot", "STRING", pattern="L[0-9]{2}")).get("lot", "")
+
+
+def test_an_identifier_that_another_parameter_took_is_not_blamed() -> None:
+    lot, run = _parameter("lot", "STRING", pattern="L[0-9]+"), _parameter("run", "STRING", pattern="R[0-9]+")
+    assert _problems("lot L1", lot, run) == {}
+
+
+def test_a_word_that_two_parameters_claim_is_told_for_both() -> None:
+    other = _parameter("other", "STRING", values=["yield", "mass"])
+    assert _problems("yield", METRIC, other) == dict.fromkeys(
+        ("metric", "other"), "what is said could be this or another parameter"
+    )
+
+
+def test_a_bound_that_is_not_clear_is_told() -> None:
+    told = "a FLOAT64 is said, but not for which bound, or it is out of bounds"
+    assert _problems("yield 95", FLOOR, CEILING) == {"min_yield": told, "max_yield": told}
+
+
+def test_identifiers_are_counted_once_each_and_words_never() -> None:
+    lot, word = _parameter("lot", "STRING", pattern="L[0-9]+"), _parameter("word", "STRING", pattern="[a-z]+")
+    assert find_arguments("lots L1, L2 and L1", (lot,), NOW).named == 2
+    assert find_arguments("any words at all", (word,), NOW).named == 0

@@ -108,6 +108,47 @@ def test_a_missing_parameter_is_told_with_type_values_and_description() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        (
+            "Compare the recovery of batches B001, B002 and B003",
+            "3 values in the question match B[0-9]{3} and the call takes 2",
+        ),
+        ("Calculate the yield of B001 and B002", "2 values in the question match B[0-9]{3} and the call takes 1"),
+        ("compare batches B0012 and B12", "B0012 does not match B[0-9]{3}"),
+        ("Compare B001 and B12", "B12 does not match B[0-9]{3}"),
+        ("detect outliers in recovery and titre", "2 values in the question would fit and the call takes 1"),
+    ],
+)
+def test_a_missing_parameter_says_what_of_the_question_does_not_fit(question: str, told: str) -> None:
+    found = interpret(question, WORLD, now=NOW)
+    assert found is not None
+    assert found.missing
+    for missing in found.missing:
+        reason, _, declared = missing.description.partition(". ")
+        assert (reason, bool(declared)) == (told, True)
+
+
+@pytest.mark.parametrize("question", ["compare batches", "Compare the recovery of batch B001", "detect outliers"])
+def test_a_parameter_that_is_just_not_said_keeps_its_own_description(question: str) -> None:
+    found = interpret(question, WORLD, now=NOW)
+    assert found is not None
+    declared = next(d for d in WORLD if d.dataset == found.dataset).capability(found.capability)
+    assert declared is not None
+    for missing in found.missing:
+        parameter = declared.parameter(missing.name)
+        assert parameter is not None
+        assert missing.description == parameter.description
+
+
+def test_a_models_value_that_does_not_fit_is_told_without_the_value() -> None:
+    checked = check_proposal(GOOD | {"arguments": {"batch_a": "B001", "batch_b": "B12 is secret"}}, WORLD)
+    assert checked is not None
+    (missing,) = checked.missing
+    assert missing.description.startswith("the value that was proposed does not match B[0-9]{3}. ")
+
+
+@pytest.mark.parametrize(
     ("question", "dataset", "capability", "arguments"),
     [
         ("Calculate the yield for batch B003", "purification-batches", "calculate_yield", {"batch_id": "B003"}),
