@@ -176,7 +176,7 @@ def _with(trust: Trust, published: Mapping[str, Sequence[PublicKey]]) -> dict[st
     """Issuers with their published keys; a key that has an owner already stays its owner's."""
     issuers = dict(trust.issuers)
     owned = {key for issuer in issuers.values() for key in issuer.keys}
-    owned |= {agent.key for agent in trust.agents.values()}
+    owned |= {key for agent in trust.agents.values() for key in agent.every_key}
     for url, keys in published.items():
         free = tuple(key for key in keys if key not in owned)
         issuers[url] = replace(issuers[url], keys=(*issuers[url].keys, *free))

@@ -112,9 +112,10 @@ def init_keys(settings: Settings, *, force: bool = False, roles: Sequence[Role] 
     """Make what is missing of the roles' private stores and enter their public keys in ``trust.toml``.
 
     Existing keys are kept, so running it again changes nothing; ``force`` replaces the
-    keys of ``roles`` and withdraws the old ones. Roles may be initialised by different
-    processes, each with its own store and one shared ``trust.toml``: what the others
-    entered is kept.
+    keys of ``roles`` and withdraws the old ones; an agent's old public key stays as a
+    retired one, with which its ledger still verifies. Roles may be initialised by
+    different processes, each with its own store and one shared ``trust.toml``: what the
+    others entered is kept.
     """
     if unknown := set(roles) - set(ROLES):
         raise _fault("role", f"unknown role {sorted(unknown)[0]!r}; use issuer, root or remote")

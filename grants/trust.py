@@ -44,11 +44,21 @@ class TrustedIssuer:
 
 @dataclass(frozen=True)
 class TrustedAgent:
-    """An agent by its id (its ``aud`` and ``act.sub``), its address and its one key."""
+    """An agent by its id (its ``aud`` and ``act.sub``), its address and its one key.
+
+    ``retired_keys``, the oldest first, signed its ledger and its answers before. They are
+    for verifying what is kept, offline: nothing that arrives is believed because of one.
+    """
 
     id: str
     url: str
     key: PublicKey
+    retired_keys: tuple[PublicKey, ...] = ()
+
+    @property
+    def every_key(self) -> tuple[PublicKey, ...]:
+        """Every key that its ledger and its saved answers may be signed by, the present one first."""
+        return (self.key, *self.retired_keys)
 
 
 @dataclass(frozen=True)
@@ -143,6 +153,7 @@ class _AgentEntry(Strict):
     id: Identifier
     url: _Url
     key: _Key
+    retired_keys: _Keys = ()
 
 
 class _TrustFile(Strict):
@@ -157,7 +168,8 @@ def _trust_of(file: _TrustFile) -> Trust:
     _refuse_twice("issuer", [entry.url for entry in file.issuer])
     _refuse_twice("agent", [entry.id for entry in file.agent])
     owned = [key.thumbprint for entry in file.issuer for key in (*entry.keys, *entry.identity_keys)]
-    _refuse_twice("key", owned + [entry.key.thumbprint for entry in file.agent])
+    owned += [key.thumbprint for entry in file.agent for key in (entry.key, *entry.retired_keys)]
+    _refuse_twice("key", owned)
     return Trust(
         issuers=MappingProxyType(
             {
@@ -167,7 +179,9 @@ def _trust_of(file: _TrustFile) -> Trust:
                 for url, entry in issuers.items()
             }
         ),
-        agents=MappingProxyType({name: TrustedAgent(name, entry.url, entry.key) for name, entry in agents.items()}),
+        agents=MappingProxyType(
+            {name: TrustedAgent(name, entry.url, entry.key, entry.retired_keys) for name, entry in agents.items()}
+        ),
         policy_versions=None if file.policy_versions is None else frozenset(file.policy_versions),
     )
 

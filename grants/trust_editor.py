@@ -76,14 +76,20 @@ class TrustEditor:
     def enter_agent(self, agent_id: str, url: str, key: PublicKey, *, withdraw: bool) -> None:
         """Enter an agent with its key; its address is kept where it has one.
 
-        Raises ``grants.trust.conflict`` where another key is pinned, unless it is to be withdrawn.
+        A key that is withdrawn joins the retired ones, so that what it signed can still be
+        verified; of those the newest ``MAX_KEYS`` are kept. Raises ``grants.trust.conflict``
+        where another key is pinned, unless it is to be withdrawn.
         """
         held = self.trust.agent(agent_id)
         if held is not None and held.key != key and not withdraw:
             raise _fault(
                 "conflict", f"the trust file pins another key for {agent_id}; replace it with keys init --force"
             )
-        agent = TrustedAgent(agent_id, held.url if held else url, key)
+        agent = TrustedAgent(agent_id, url, key)
+        if held is not None:
+            before = held.retired_keys if held.key == key else _with(held.retired_keys, held.key)
+            retired = tuple(old for old in before if old != key)[-MAX_KEYS:]
+            agent = replace(agent, url=held.url, retired_keys=retired)
         self.trust = replace(self.trust, agents={**self.trust.agents, agent_id: agent})
 
     def _put_issuer(self, issuer: TrustedIssuer) -> None:
@@ -123,6 +129,8 @@ def _toml(trust: Trust) -> str:
     for agent in trust.agents.values():
         key = b64url(agent.key.raw)
         lines += ["", "[[agent]]", f"id = {_text(agent.id)}", f"url = {_text(agent.url)}", f"key = {_text(key)}"]
+        if agent.retired_keys:
+            lines.append(f"retired_keys = {_texts([b64url(old.raw) for old in agent.retired_keys])}")
     return "\n".join(lines) + "\n"
 
 
