@@ -213,7 +213,8 @@ def _entitlement(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Stop | 
         why = "did not answer within its budget" if late else "could not be reached or understood"
         return ENTITLEMENT.stop(answer.reason, f"the policy evaluator {why}")
     if answer.outcome is Outcome.MISSING_ATTRIBUTE:
-        missing = "a policy reads an attribute that the directory does not hold for the principal"
+        names = f" ({', '.join(answer.attributes)})" if answer.attributes else ""
+        missing = f"a policy reads an attribute that the directory does not hold for the principal{names}"
         return ENTITLEMENT.stop(Reason.MISSING_PRINCIPAL_ATTRIBUTE, missing)
     if answer.outcome is Outcome.FORBID:
         forbidden = f"policy {answer.policy_id} forbids {name} on {dataset} to this principal"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 import cedarpy
 
+from contract.ids import is_slug
 from contract.principal import Principal
 from contract.scope import Obligations, ScopeError, Sensitivity
 from control_plane.cedar_files import Policy, read_policies
@@ -25,6 +26,7 @@ from control_plane.obligations import MissingAttribute, parse_obligations
 from control_plane.policy_input import PolicyInput
 
 MAX_REMEMBERED_PRINCIPALS: Final = 4_096
+MAX_ATTRIBUTES: Final = 8
 _MISSING: Final = re.compile(r"policy `([^`]+)`.*does not have the attribute `([^`]+)`", re.DOTALL)
 
 
@@ -113,6 +115,7 @@ class PolicyAnswer:
     """What a policy set answered. A permit and a forbid name the policy; nothing else does.
 
     ``detail`` is for the operator's eyes: it names policies and attributes, no values.
+    ``attributes`` are the names a ``missing_attribute`` is about, and may be told to who asks.
     """
 
     outcome: Outcome
@@ -120,12 +123,15 @@ class PolicyAnswer:
     policy_version: str
     obligations: Obligations = field(default_factory=Obligations)
     detail: str = ""
+    attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.outcome in _NAMED) != bool(self.policy_id):
             raise ValueError("a permit or a forbid names its policy, and nothing else does")
         if not self.policy_version:
             raise ValueError("an answer states its policy version")
+        if len(self.attributes) > MAX_ATTRIBUTES or not all(is_slug(name) for name in self.attributes):
+            raise ValueError(f"attributes are at most {MAX_ATTRIBUTES} names")
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -134,24 +140,28 @@ class PolicyAnswer:
             "policy_version": self.policy_version,
             "obligations": self.obligations.to_json(),
             "detail": self.detail,
-        }
+        } | ({"attributes": list(self.attributes)} if self.attributes else {})
 
     @classmethod
     def from_json(cls, raw: Any) -> Self:
         """Raises ``ValueError`` for anything but exactly this shape: unknown is never permission."""
         if not isinstance(raw, dict) or not {"outcome", "policy_id", "policy_version"} <= set(raw):
             raise ValueError("the answer needs outcome, policy_id and policy_version")
-        if set(raw) - {"outcome", "policy_id", "policy_version", "obligations", "detail"}:
+        if set(raw) - {"outcome", "policy_id", "policy_version", "obligations", "detail", "attributes"}:
             raise ValueError("the answer holds an unknown member")
         policy_id, version, detail = raw["policy_id"], raw["policy_version"], raw.get("detail", "")
+        attributes = raw.get("attributes", [])
         if not (policy_id is None or isinstance(policy_id, str)) or not isinstance(version, str):
             raise ValueError("policy_id and policy_version must be text")
+        if not isinstance(attributes, list) or not all(isinstance(name, str) for name in attributes):
+            raise ValueError("attributes must be a list of names")
         return cls(
             outcome=Outcome(raw["outcome"]),
             policy_id=policy_id,
             policy_version=version,
             obligations=parse_obligations(raw["obligations"]) if "obligations" in raw else Obligations(),
             detail=detail if isinstance(detail, str) else "",
+            attributes=tuple(attributes),
         )
 
 
@@ -216,7 +226,7 @@ class PolicySet:
             for reason in reasons:
                 obligations = obligations.meet(self.policies[reason].obligations.bind(request.principal))
         except MissingAttribute as error:
-            return self._answer(Outcome.MISSING_ATTRIBUTE, detail=f"an obligation reads attribute {error}")
+            return self._lacks([str(error)], f"an obligation reads attribute {error}")
         except ScopeError as error:
             return self._answer(Outcome.ERROR, detail=f"obligations cannot be met together: {error}")
         governing = request.policy_id if request.policy_id in reasons else reasons[0]
@@ -226,15 +236,19 @@ class PolicySet:
         found = [_MISSING.search(error) for error in errors]
         missing = [(match.group(1), match.group(2)) for match in found if match is not None]
         lacking = [
-            f"{policy_id} reads attribute {name}"
+            (f"{policy_id} reads attribute {name}", name)
             for policy_id, name in missing
             if name not in principal.attributes
             and policy_id in self.policies
             and name in self.policies[policy_id].reads
         ]
         if len(lacking) == len(errors):
-            return self._answer(Outcome.MISSING_ATTRIBUTE, detail="; ".join(sorted(lacking)))
+            return self._lacks([name for _, name in lacking], "; ".join(sorted(text for text, _ in lacking)))
         return self._answer(Outcome.ERROR, detail=f"{len(errors)} policies failed while they were evaluated")
+
+    def _lacks(self, names: Iterable[str], detail: str) -> PolicyAnswer:
+        told = tuple(sorted({name for name in names if is_slug(name)}))[:MAX_ATTRIBUTES]
+        return replace(self._answer(Outcome.MISSING_ATTRIBUTE, detail=detail), attributes=told)
 
     def _answer(
         self, outcome: Outcome, policy_id: str | None = None, obligations: Obligations | None = None, detail: str = ""

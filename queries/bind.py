@@ -14,6 +14,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from contract.ids import is_slug
 from contract.schema import Case, Parameter, SqlType
 from contract.verdict import NotGranted, Reason
 
@@ -47,8 +48,12 @@ class Unfit(Exception):
 
 def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
     """Check ``arguments`` and fill defaults. Raises ``NotGranted(ARGUMENTS_INVALID)``."""
-    if any(template.parameter(name) is None for name in arguments):
-        raise NotGranted(Reason.ARGUMENTS_INVALID, "the call has an argument that the capability does not take")
+    unknown = sorted(name for name in arguments if template.parameter(name) is None)
+    if unknown:
+        # Only what looks like a name is repeated: anything else may be content in the wrong place.
+        named = next((name for name in unknown if is_slug(name)), None)
+        which = "an argument of the call" if named is None else f"argument {named}"
+        raise NotGranted(Reason.ARGUMENTS_INVALID, f"the capability does not take {which}")
     values: dict[str, Any] = {}
     canonical: dict[str, Any] = {}
     for parameter in sorted(template.parameters, key=lambda parameter: parameter.name):

@@ -166,6 +166,13 @@ def test_unknown_authority_is_indeterminate_and_names_no_policy(
     assert decision.rationale
 
 
+def test_a_missing_attribute_is_named_and_its_policy_is_not() -> None:
+    lacking = replace(_answer(Outcome.MISSING_ATTRIBUTE), attributes=("level", "sites"), detail="P-2 reads level")
+    decision = admit(make_request(), lacking)
+    assert decision.rationale.endswith("does not hold for the principal (level, sites)")
+    assert "P-2" not in decision.rationale
+
+
 @pytest.mark.parametrize("stated", ["stated_revision", "stated_dataset_version"])
 def test_a_stale_revision_is_told_as_a_revision(stated: str) -> None:
     decision = admit(make_request(**{stated: "old"}), permit())

@@ -47,7 +47,7 @@ def test_an_attribute_the_principal_lacks_is_missing_and_not_a_default(tmp_path:
     forbid = '@id("P-2") forbid (principal, action, resource) when { principal.attributes.site == "north" };'
     answer = make_policies(tmp_path, PERMIT, forbid).evaluate(make_question())
     assert (answer.outcome, answer.policy_id) == (Outcome.MISSING_ATTRIBUTE, None)
-    assert answer.detail == "P-2 reads attribute site"
+    assert (answer.detail, answer.attributes) == ("P-2 reads attribute site", ("site",))
 
 
 def test_an_attribute_of_another_type_than_the_schema_says_is_an_error(tmp_path: Path) -> None:
@@ -124,7 +124,9 @@ def test_two_principals_do_not_share_a_bound_value(tmp_path: Path) -> None:
 
 def test_a_bound_attribute_that_is_missing_is_missing(tmp_path: Path) -> None:
     bound = _with("@rows(\"{'plants.site': {'one_of': {'principal': 'sites'}}}\") ") + PERMIT
-    assert make_policies(tmp_path, bound).evaluate(make_question()).outcome is Outcome.MISSING_ATTRIBUTE
+    answer = make_policies(tmp_path, bound).evaluate(make_question())
+    assert (answer.outcome, answer.attributes) == (Outcome.MISSING_ATTRIBUTE, ("sites",))
+    assert PolicyAnswer.from_json(answer.to_json()) == answer
 
 
 def test_a_bound_attribute_of_the_wrong_type_is_an_error(tmp_path: Path) -> None:

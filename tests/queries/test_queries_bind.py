@@ -88,9 +88,17 @@ def test_a_value_of_another_type_is_refused_without_being_shown(kind: str, value
 def test_an_argument_that_is_not_declared_is_refused() -> None:
     loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
     with pytest.raises(NotGranted) as refused:
-        bind(loaded, {"evil": 1})
+        bind(loaded, {"batch": 4_711, "id": 1})
     assert refused.value.reason is Reason.ARGUMENTS_INVALID
-    assert "evil" not in refused.value.message
+    assert refused.value.message == "the capability does not take argument batch"
+
+
+@pytest.mark.parametrize("name", ["", "Batch", "x" * 65, "a b", "naïve", "1; DROP TABLE", "a\x1b[31m", "line\nbreak"])
+def test_an_argument_whose_name_is_no_name_is_refused_without_it(name: str) -> None:
+    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
+    with pytest.raises(NotGranted) as refused:
+        bind(loaded, {name: "secret"})
+    assert refused.value.message == "the capability does not take an argument of the call"
 
 
 def test_a_required_parameter_must_be_there_and_a_default_fills_the_gap() -> None:
