@@ -5,18 +5,21 @@ A verdict is an answer: 200 whatever it is. Faults are problem details (RFC 9457
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
+from starlette.requests import ClientDisconnect
 
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import NotGranted
 from root_agent.answer_view import to_json
+from root_agent.asking import Answer
 from root_agent.entry import RootAgent
 from root_agent.opening import close_service
 from root_agent.service import Service
@@ -25,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _QUESTION: Final = frozenset({"question"})
 _CALL: Final = frozenset({"dataset", "capability", "arguments"})
+# Nobody reads it: the code that proxies log for a client that closed its request.
+_GONE: Final = 499
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
@@ -45,8 +50,13 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
     async def ask(request: Request) -> JSONResponse:
         token = _bearer(request)
         wanted = _wanted(await _body(request, max_body_bytes))
-        answer = await root.ask(token, **wanted)
-        return JSONResponse(to_json(answer), headers=_NO_STORE)
+        try:
+            answer = await _unless_gone(request, root.ask(token, **wanted))
+            return JSONResponse(to_json(answer), headers=_NO_STORE)
+        except (ClientDisconnect, DatasetAgentError):
+            raise
+        except Exception as error:  # a server prints what it is not told about, with arguments and all
+            return _failed(error)
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
@@ -64,16 +74,35 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
     async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
         return _problem(error)
 
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=_GONE)
+
     @app.exception_handler(Exception)
     async def unforeseen(_: Request, error: Exception) -> JSONResponse:
-        log.error("a request failed with %s", type(error).__name__)
-        return _problem(
-            DatasetAgentError(
-                Component.ROOT_AGENT, Category.INTERNAL, "root_agent.request.failed", "the root agent failed"
-            )
-        )
+        return _failed(error)
 
     return app
+
+
+async def _unless_gone(request: Request, asking: Coroutine[Any, Any, Answer]) -> Answer:
+    """The answer. A caller who goes away cancels the run, which is recorded. Raises ``ClientDisconnect``."""
+    run = asyncio.ensure_future(asking)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({run, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if run.done():
+            return run.result()
+        raise ClientDisconnect
+    finally:
+        gone.cancel()
+        if run.cancel():
+            await asyncio.wait({run})
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _bearer(request: Request) -> str | None:
@@ -110,6 +139,13 @@ def _wanted(body: bytes) -> dict[str, Any]:
 
 def _invalid(message: str) -> DatasetAgentError:
     return DatasetAgentError(Component.ROOT_AGENT, Category.INVALID_INPUT, "root_agent.ask.body", message)
+
+
+def _failed(error: Exception) -> JSONResponse:
+    log.error("a request failed with %s", type(error).__name__)
+    return _problem(
+        DatasetAgentError(Component.ROOT_AGENT, Category.INTERNAL, "root_agent.request.failed", "the root agent failed")
+    )
 
 
 def _problem(error: DatasetAgentError) -> JSONResponse:

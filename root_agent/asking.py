@@ -21,6 +21,7 @@ from root_agent.identity import RequestContext
 from root_agent.reply import Reply
 
 MAX_QUESTION_CHARS: Final = 4_000
+_ENDING: Final = frozenset({"record_evidence", "record_refusal", "record_indeterminate", "explain_response"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,11 @@ class Asking:
     @property
     def decision(self) -> Decision | None:
         return self.stop or self.admitted
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether its row is being written, or is written: from here on it is not broken off."""
+        return bool(self.visited) and self.visited[-1] in _ENDING
 
     def visiting(self, node: str) -> Asking:
         return replace(self, visited=(*self.visited, node))

@@ -77,14 +77,22 @@ class RootAgent:
         person = self.service.person(person_token)
         asking = _asking(person, Wanted.of(question, call), SessionId.generate())
         self._desk.open(asking)
+        run = asyncio.ensure_future(self._run(asking))
         try:
-            await self._run(asking)
+            await asyncio.shield(run)
         except asyncio.CancelledError:
-            await asyncio.shield(self._end(asking, Reason.CANCELLED, "the caller went away"))
+            await asyncio.shield(self._abandon(asking, run))
             raise
         except Exception as fault:  # a run that broke outside every step still ends recorded
             log.error("a run failed with %s", type(fault).__name__)
         return await self._end(asking, Reason.EXECUTION_FAILED, "the root agent failed")
+
+    async def _abandon(self, asking: Asking, run: asyncio.Future[None]) -> None:
+        """End a run whose caller went away; one that is writing its row ends by itself, so that it writes one."""
+        if not self._desk.is_ending(asking.session_id):
+            run.cancel()
+        await asyncio.wait({run})
+        await self._end(asking, Reason.CANCELLED, "the caller went away")
 
     async def _run(self, asking: Asking) -> None:
         message = types.Content(role="user", parts=[types.Part(text="ask")])

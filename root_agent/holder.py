@@ -73,6 +73,10 @@ class Desk:
         held = self._running.get(invocation_id)
         return held is not None and held.claimed
 
+    def is_ending(self, session_id: str) -> bool:
+        """Whether the session's asking has come as far as its row."""
+        return any(held.asking.is_ending for held in self._running.values() if held.asking.session_id == session_id)
+
     def close(self, session_id: str) -> Asking | None:
         """Take the session's asking off the desk, however far it came."""
         waiting = self._waiting.pop(session_id, None)

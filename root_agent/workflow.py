@@ -112,7 +112,7 @@ class Nodes:
 
     async def _end(self, ctx: Context, node: str, step: ask.Step) -> list[Event]:
         invocation_id = ctx.invocation_id
-        asking = self._desk.running(invocation_id).visiting(node)
+        asking = self._desk.put(self._desk.running(invocation_id).visiting(node))
         asking = self._desk.put(await step(asking, self._service()))
         answer = asking.answer
         if answer is None:

@@ -159,11 +159,10 @@ class _NoExecutor(AgentExecutor):
 @asynccontextmanager
 async def serving(remote: ScriptedRemote) -> AsyncIterator[ScriptedRemote]:
     """The remote on a free loopback port, in this event loop."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        remote.url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    app = FastAPI()
+    async with listening(app) as port:
+        remote.url = f"http://127.0.0.1:{port}"
         remote.publish()
-        app = FastAPI()
 
         @app.get("/.well-known/agent-card.json")
         async def card() -> Response:
@@ -178,12 +177,20 @@ async def serving(remote: ScriptedRemote) -> AsyncIterator[ScriptedRemote]:
         app.routes.extend(
             create_jsonrpc_routes(_Handler(remote), "/", context_builder=DefaultServerCallContextBuilder())
         )
+        yield remote
+
+
+@asynccontextmanager
+async def listening(app: Any) -> AsyncIterator[int]:
+    """The port of an application that is served on loopback, in this event loop."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         running = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             while not server.started:
                 await asyncio.sleep(0.005)
-            yield remote
+            yield sock.getsockname()[1]
         finally:
             server.should_exit = True
             await running

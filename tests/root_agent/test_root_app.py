@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a.types.a2a_pb2 import Task
 from google.adk.apps.app import App
 
 from contract.errors import Category, DatasetAgentError
@@ -18,7 +20,8 @@ from grants.trust import load_trust
 from root_agent.app import build_app
 from root_agent.entry import ask
 from root_agent.opening import close_service, dataset_agents, load_world, open_service
-from tests.root_agent.root_world import QUESTION, RootWorld, root_world
+from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld, root_world
+from tests.root_agent.scripted_remote import Arrived, listening
 
 
 @pytest.fixture
@@ -29,7 +32,8 @@ async def world(tmp_path: Path) -> AsyncIterator[RootWorld]:
 
 @pytest.fixture
 async def client(world: RootWorld) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=build_app(world.service, max_body_bytes=10_000), raise_app_exceptions=False)
+    # What an application raises, a server prints with its text: so nothing may be raised.
+    transport = httpx.ASGITransport(app=build_app(world.service, max_body_bytes=10_000), raise_app_exceptions=True)
     async with httpx.AsyncClient(transport=transport, base_url="http://root") as opened:
         yield opened
 
@@ -92,15 +96,102 @@ async def test_bad_bodies_are_one_line_that_says_what_to_do(
     assert response.status_code == status and response.json()["detail"]
 
 
+class Caller:
+    """One HTTP request as a server hands it to the application; ``leave`` is the client closing its connection."""
+
+    def __init__(self, world: RootWorld, body: bytes) -> None:
+        token = bearer(world)["Authorization"].encode()
+        headers = [(b"authorization", token), (b"content-type", b"application/json")]
+        self.scope = {"type": "http", "method": "POST", "path": "/ask", "query_string": b"", "headers": headers}
+        self.scope |= {"http_version": "1.1", "scheme": "http", "server": ("root", 80), "root_path": ""}
+        self.sent: list[dict[str, Any]] = []
+        self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
+
+    def leave(self) -> None:
+        self._incoming.put_nowait({"type": "http.disconnect"})
+
+    async def receive(self) -> dict[str, Any]:
+        return await self._incoming.get()
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+
+def slow(world: RootWorld) -> asyncio.Event:
+    """The remote takes its time; set once a call has arrived there."""
+    arrived = asyncio.Event()
+
+    async def script(message: Arrived) -> Task:
+        arrived.set()
+        await asyncio.sleep(0.3)
+        return await world.honest(message)
+
+    world.remote.script = script
+    return arrived
+
+
+async def test_a_client_that_leaves_cancels_its_run_and_one_row_says_so(world: RootWorld) -> None:
+    app = build_app(world.service, max_body_bytes=10_000)
+    arrived = slow(world)
+    caller = Caller(world, json.dumps({"question": QUESTION}).encode())
+    answering = asyncio.ensure_future(app(caller.scope, caller.receive, caller.send))
+    await arrived.wait()
+    caller.leave()
+    await answering
+    assert [row.cells["reason"] for row in world.service.ledger.rows()] == ["CANCELLED"]
+    assert MARKER_ROW not in str(caller.sent)
+
+
+async def test_a_client_that_leaves_is_noticed_on_a_real_connection(world: RootWorld) -> None:
+    arrived = slow(world)
+    body = json.dumps({"question": QUESTION}).encode()
+    head = f"POST /ask HTTP/1.1\r\nHost: root\r\nAuthorization: {bearer(world)['Authorization']}\r\n"
+    async with listening(build_app(world.service, max_body_bytes=10_000)) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        await arrived.wait()
+        writer.close()
+        while not world.service.ledger.size:
+            await asyncio.sleep(0.005)
+        assert [row.cells["reason"] for row in world.service.ledger.rows()] == ["CANCELLED"]
+
+
+async def test_a_server_that_stops_cancels_the_run_and_waits_for_its_row(world: RootWorld) -> None:
+    app = build_app(world.service, max_body_bytes=10_000)
+    arrived = slow(world)
+    caller = Caller(world, json.dumps({"question": QUESTION}).encode())
+    answering = asyncio.ensure_future(app(caller.scope, caller.receive, caller.send))
+    await arrived.wait()
+    answering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answering
+    assert [row.cells["reason"] for row in world.service.ledger.rows()] == ["CANCELLED"]
+
+
+async def test_a_client_that_leaves_before_it_has_asked_leaves_no_row(world: RootWorld) -> None:
+    caller = Caller(world, b"")
+    await caller.receive()
+    caller.leave()
+    await build_app(world.service, max_body_bytes=10_000)(caller.scope, caller.receive, caller.send)
+    assert world.service.ledger.size == 0
+
+
+async def test_a_client_that_stays_is_answered_while_its_connection_is_watched(world: RootWorld) -> None:
+    caller = Caller(world, json.dumps({"question": QUESTION}).encode())
+    await build_app(world.service, max_body_bytes=10_000)(caller.scope, caller.receive, caller.send)
+    assert caller.sent[0]["status"] == 200 and MARKER_ROW in str(caller.sent)
+
+
 async def test_an_unforeseen_fault_is_a_problem_without_its_text(
-    client: httpx.AsyncClient, world: RootWorld, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, world: RootWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("secret")
 
     monkeypatch.setattr("root_agent.app.to_json", fail)
     response = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world))
-    assert response.status_code == 500 and "secret" not in response.text
+    assert response.status_code == 500 and "secret" not in response.text + caplog.text
 
 
 async def test_health_and_readiness_answer_without_credentials(client: httpx.AsyncClient) -> None:

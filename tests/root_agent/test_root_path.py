@@ -543,6 +543,55 @@ async def test_a_cancelled_asking_is_recorded_and_forgotten(root: RootAgent, wor
     assert (last_row(world)["reason"], len(root._desk)) == ("CANCELLED", 0)
 
 
+@pytest.mark.parametrize(
+    ("who", "reason"),
+    [("process_engineer", "PRINCIPAL_AUTHORIZED"), ("external_auditor", "INSUFFICIENT_PRIVILEGE")],
+)
+async def test_an_asking_cancelled_while_its_row_is_written_has_just_that_row(
+    root: RootAgent, world: RootWorld, monkeypatch: pytest.MonkeyPatch, who: str, reason: str
+) -> None:
+    written = asyncio.Event()
+    append = world.service.ledger.append_async
+
+    async def slow(row: Any) -> Any:
+        receipt = await append(row)
+        written.set()
+        await asyncio.sleep(0.05)
+        return receipt
+
+    monkeypatch.setattr(world.service.ledger, "append_async", slow)
+    asking = asyncio.create_task(ask(root, world, who))
+    await written.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    (row,) = world.service.ledger.rows()
+    assert row.cells["reason"] == reason
+    assert len(root._desk) == 0
+
+
+async def test_an_asking_cancelled_twice_is_recorded_once(root: RootAgent, world: RootWorld) -> None:
+    arrived = asyncio.Event()
+
+    async def never(message: Arrived) -> Task:
+        arrived.set()
+        await asyncio.sleep(0.3)
+        return await world.honest(message)
+
+    world.remote.script = never
+    asking = asyncio.create_task(ask(root, world))
+    await arrived.wait()
+    asking.cancel()
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    while len(root._desk):
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(0.05)
+    assert [row.cells["reason"] for row in world.service.ledger.rows()] == ["CANCELLED"]
+
+
 async def test_nothing_is_left_on_the_desk_or_in_sessions(root: RootAgent, world: RootWorld) -> None:
     await ask(root, world)
     sessions = await root._sessions.list_sessions(app_name="root_agent")
