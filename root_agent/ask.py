@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Final
 
 from contract.call import Call, Operation
 from contract.scope import Scope
@@ -42,6 +42,10 @@ from root_agent.service import Service
 from root_agent.telemetry import traceparent
 
 log = logging.getLogger(__name__)
+
+# The revision is another one by now, or the remote remembers no grant as old as this one: neither
+# says anything about this person, and both end with a decision and a grant that are made anew.
+_STALE: Final = frozenset({Reason.UNKNOWN_DATASET_REVISION, Reason.REPLAY_MEMORY_LOST})
 
 Step = Callable[[Asking, Service], Awaitable[Asking]]
 
@@ -195,9 +199,8 @@ def settle(asking: Asking, service: Service, sent: Sent | None, reply: Reply) ->
 
 
 def is_stale(asking: Asking) -> bool:
-    """Whether the card was out of date, and there is one more attempt."""
-    reply = asking.reply
-    return asking.attempts == 1 and reply is not None and reply.reason is Reason.UNKNOWN_DATASET_REVISION
+    """Whether the card or the grant was out of date, and there is one more attempt."""
+    return asking.attempts == 1 and asking.reply is not None and asking.reply.reason in _STALE
 
 
 async def readmit(asking: Asking, service: Service) -> Asking:

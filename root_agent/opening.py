@@ -29,6 +29,7 @@ def load_world(settings: Settings) -> World:
 def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
     """Everything a root agent needs. Raises ``DatasetAgentError`` with what to do about it."""
     trust = load_trust(settings.trust_path)
+    own = trust.agent(settings.root_id)
     holder = FileSigner.load(settings.root_dir / HOLDER_KEY)
     assertions = Assertions(holder, settings.root_id)
     service = Service(
@@ -48,6 +49,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
             holder,
             subject_key_path=settings.home / "root" / "subjects.sqlite",
             now=clock(),
+            retired=own.retired_keys if own else (),
         ),
         root_ttl=settings.root_ttl,
         leaf_ttl=settings.leaf_ttl,

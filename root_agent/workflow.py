@@ -65,7 +65,7 @@ class Nodes:
         return await self._take(ctx, "plan", ask.plan)
 
     async def execute(self, ctx: Context) -> Event:
-        """One attempt, and a second one where the card turned out stale and admission holds again."""
+        """One attempt, and a second one where card or grant turned out stale and admission holds again."""
 
         async def attempts(asking: Asking, service: Service) -> Asking:
             asking = self._desk.put(await self._attempt(ctx, asking, service))

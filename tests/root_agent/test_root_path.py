@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, Response
 from contract.call import Call
 from contract.errors import Category, DatasetAgentError
 from contract.extension import EXTENSION_URI, GRANT_HEADER
-from contract.verdict import Reason, Verdict
+from contract.verdict import VERDICTS, Reason, Verdict
 from control_plane.evaluator import EvaluatorTimeout, EvaluatorUnavailable
 from control_plane.policy import PolicyAnswer, PolicyRequest
 from evidence.provenance import verify_provenance
@@ -260,13 +260,48 @@ async def test_a_stale_revision_is_admitted_once_more_with_the_fresh_card(root: 
     assert (view["verdict"], view["attempts"], view["revision"]) == ("GRANTED", 2, "r2")
 
 
-async def test_a_revision_that_stays_stale_is_not_tried_a_third_time(root: RootAgent, world: RootWorld) -> None:
+@pytest.mark.parametrize("reason", ["UNKNOWN_DATASET_REVISION", "REPLAY_MEMORY_LOST"])
+async def test_what_stays_stale_is_not_tried_a_third_time(root: RootAgent, world: RootWorld, reason: str) -> None:
     async def stale(arrived: Arrived) -> Task:
-        return rejected("UNKNOWN_DATASET_REVISION", "INDETERMINATE")
+        return rejected(reason, "INDETERMINATE")
 
     world.remote.script = stale
     answer = await ask(root, world)
-    assert (answer.asking.attempts, answer.decision.reason) == (2, Reason.UNKNOWN_DATASET_REVISION)
+    assert (answer.asking.attempts, answer.decision.reason, len(world.remote.arrived)) == (2, Reason(reason), 2)
+
+
+async def test_a_remote_that_lost_its_memory_gets_a_grant_made_anew(root: RootAgent, world: RootWorld) -> None:
+    async def forgetful(arrived: Arrived) -> Task:
+        world.remote.script = world.honest
+        world.clock.now += 1
+        return rejected("REPLAY_MEMORY_LOST", "INDETERMINATE")
+
+    world.remote.script = forgetful
+    view = to_json(await ask(root, world))
+    first, second = (world.grant(arrived) for arrived in world.remote.arrived)
+    assert (view["verdict"], view["attempts"]) == ("GRANTED", 2)
+    assert first.root_jti != second.root_jti and first.leaf_jti != second.leaf_jti
+    assert second.root_issued_at == first.root_issued_at + 1
+
+
+async def test_a_grant_is_made_anew_only_for_who_is_admitted_again(root: RootAgent, world: RootWorld) -> None:
+    async def forgetful(arrived: Arrived) -> Task:
+        world.service.world = shipped_world(_Failing(EvaluatorUnavailable("away")))
+        return rejected("REPLAY_MEMORY_LOST", "INDETERMINATE")
+
+    world.remote.script = forgetful
+    answer = await ask(root, world)
+    assert (answer.decision.reason, len(world.remote.arrived)) == (Reason.EVALUATOR_UNAVAILABLE, 1)
+
+
+@pytest.mark.parametrize("reason", ["GRANT_EXPIRED", "GRANT_REPLAYED", "GRANT_REVOKED", "STATE_UNAVAILABLE"])
+async def test_no_other_refusal_is_asked_again(root: RootAgent, world: RootWorld, reason: str) -> None:
+    async def refuse(arrived: Arrived) -> Task:
+        return rejected(reason, VERDICTS[Reason(reason)].value)
+
+    world.remote.script = refuse
+    answer = await ask(root, world)
+    assert (answer.decision.reason, len(world.remote.arrived)) == (Reason(reason), 1)
 
 
 def _other_call(statement: dict[str, Any]) -> None:
