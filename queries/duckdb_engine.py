@@ -274,16 +274,16 @@ class DuckDbEngine:
                 relation = cursor.sql(to_duckdb(rewrite(template, unlimited), bind_nulls=True))
                 found = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
             except NotGranted as error:
-                raise TemplateError(template.name, 1, "the governed text reads more than its base tables") from error
+                raise TemplateError(template.name, None, "the governed text reads more than its base tables") from error
             except duckdb.Error as error:
                 reason = str(error).split("\n")[0][:200]
-                raise TemplateError(template.name, 1, f"DuckDB does not accept the query: {reason}") from None
+                raise TemplateError(template.name, None, f"DuckDB does not accept the query: {reason}") from None
         wanted = [
             (column.name, TYPES[column.type].replace(", ", ",") + ("[]" if column.mode is Mode.REPEATED else ""))
             for column in template.results
         ]
         if found != [(name, _DESCRIBED.get(kind, kind)) for name, kind in wanted]:
-            raise TemplateError(template.name, 1, f"DuckDB would return {found}, declared is {wanted}")
+            raise TemplateError(template.name, None, f"DuckDB would return {found}, declared is {wanted}")
 
 
 _DESCRIBED: Final = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}

@@ -13,7 +13,7 @@ from sqlglot.optimizer.scope import Scope
 
 from contract.schema import Parameter, ResultColumn, SqlType, Table
 from queries.errors import Refused
-from queries.resolve import Resolved, output_names
+from queries.resolve import Resolved, output_items, output_names
 from queries.typed import Type, common, convert, set_source, set_type
 
 BOOL: Final = Type(SqlType.BOOL)
@@ -217,12 +217,14 @@ def check_results(tree: exp.Query, outputs: Sequence[Type], results: Sequence[Re
     """Whether names, order and types of the output are as declared. Raises ``Refused``."""
     names = output_names(tree)
     declared = [column.name for column in results]
+    items = output_items(tree)
     if names != declared:
-        raise Refused(f"the query returns {', '.join(names)}; the declared results are {', '.join(declared)}", tree)
-    for kind, column in zip(outputs, results, strict=True):
+        other = next((item for item, name, wanted in zip(items, names, declared, strict=False) if name != wanted), tree)
+        raise Refused(f"the query returns {', '.join(names)}; the declared results are {', '.join(declared)}", other)
+    for kind, column, item in zip(outputs, results, items, strict=True):
         array = column.mode.value == "REPEATED"
         if kind.name is not column.type or kind.array != array:
-            raise Refused(f"{column.name} is declared {column.type.value}, the query returns {kind}", tree)
+            raise Refused(f"{column.name} is declared {column.type.value}, the query returns {kind}", item)
 
 
 def _is_one_row(tree: exp.Query) -> bool:

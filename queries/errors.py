@@ -8,12 +8,15 @@ from contract.errors import Category, Component, DatasetAgentError
 
 
 class TemplateError(DatasetAgentError):
-    """A template that is refused when it is loaded; the message starts ``file:line:``."""
+    """A template that is refused when it is loaded; the message starts ``file:line:``.
 
-    def __init__(self, file: str, line: int, message: str) -> None:
-        super().__init__(
-            Component.QUERIES, Category.CONFIGURATION, "queries.template.refused", f"{file}:{line}: {message}"
-        )
+    ``line`` is ``None`` where the fault is no line's, such as a parameter that is not used;
+    the message then starts ``file:``.
+    """
+
+    def __init__(self, file: str, line: int | None, message: str) -> None:
+        place = file if line is None else f"{file}:{line}"
+        super().__init__(Component.QUERIES, Category.CONFIGURATION, "queries.template.refused", f"{place}: {message}")
         self.file = file
         self.line = line
         self.reason = message
@@ -28,7 +31,7 @@ class DataError(DatasetAgentError):
 
 
 class Refused(Exception):
-    """A refusal at a node, before the file is known; ``load_template`` adds the file."""
+    """A refusal at a node or line, or of the whole, before the file is known; ``load_template`` adds the file."""
 
     def __init__(self, message: str, node: exp.Expr | None = None, *, line: int | None = None) -> None:
         super().__init__(message)
@@ -36,11 +39,11 @@ class Refused(Exception):
         self.line = line if line is not None else line_of(node)
 
 
-def line_of(node: exp.Expr | None) -> int:
+def line_of(node: exp.Expr | None) -> int | None:
     """The line of the nearest node with a position: itself, its descendants, then its ancestors."""
     while node is not None:
         for inner in node.walk(bfs=False):
             if "line" in inner.meta:
                 return int(inner.meta["line"])
         node = node.parent
-    return 1
+    return None

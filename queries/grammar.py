@@ -24,13 +24,15 @@ MAX_DEPTH: Final = 60
 _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _WORD: Final = re.compile(r"[A-Za-z_`][A-Za-z0-9_ `]*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_PLACE: Final = re.compile(r"\.? ?Line:? \d+, Col:? \d+\.?$")
+_INCOMPLETE: Final = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>")
 _TEXT_TOKENS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 
 
 def parse(sql: str) -> exp.Query:
     """One GoogleSQL query of accepted constructs only. Raises ``Refused``."""
     if len(sql.encode("utf-8", "replace")) > MAX_TEMPLATE_BYTES:
-        raise Refused(f"a template is at most {MAX_TEMPLATE_BYTES} bytes", line=1)
+        raise Refused(f"a template is at most {MAX_TEMPLATE_BYTES} bytes")
     dialect = sqlglot.Dialect.get_or_raise("bigquery")
     try:
         _check_tokens(sql, dialect.tokenize(sql))
@@ -38,10 +40,11 @@ def parse(sql: str) -> exp.Query:
     except SqlglotError as error:
         raise Refused(f"not GoogleSQL: {_first_line(error)}", line=_error_line(error)) from error
     except RecursionError as error:
-        raise Refused("the query is nested too deeply", line=1) from error
+        raise Refused("the query is nested too deeply") from error
     statements = [node for node in parsed if node is not None and not isinstance(node, exp.Semicolon)]
     if len(statements) != 1:
-        raise Refused(f"a template is one query, this file holds {len(statements)} statements", line=1)
+        second = statements[1] if statements else None
+        raise Refused(f"a template is one query, this file holds {len(statements)} statements", second)
     tree = statements[0]
     if not isinstance(tree, (exp.Select, exp.SetOperation)):
         raise Refused(f"only a query is accepted, not {_name(tree)}", tree)
@@ -66,6 +69,8 @@ def _check_tokens(sql: str, tokens: list[Token]) -> None:
             _check_text(sql[token.start : token.end + 1], token)
         if token.token_type is TokenType.IDENTIFIER and "\\" in sql[token.start : token.end + 1]:
             raise Refused("a name with an escape is not accepted", line=token.line)
+        if token.token_type is TokenType.PIPE_GT:
+            raise Refused("the pipe syntax is not accepted; write SELECT … FROM …", line=token.line)
         if token.token_type is TokenType.PARAMETER and following and following.token_type is TokenType.PARAMETER:
             raise Refused("a system variable is not accepted", line=token.line)
         if following is not None and following.token_type is TokenType.L_PAREN:
@@ -98,7 +103,7 @@ def _check_text(source: str, token: Token) -> None:
 def _check_nodes(tree: exp.Expr) -> None:
     for count, node in enumerate(tree.walk()):
         if count > MAX_NODES or _depth(node) > MAX_DEPTH:
-            raise Refused(f"the query is too large: at most {MAX_NODES} nodes, {MAX_DEPTH} deep", line=1)
+            raise Refused(f"the query is too large: at most {MAX_NODES} nodes, {MAX_DEPTH} deep")
         allowed = ALLOWED.get(type(node))
         if allowed is None:
             raise Refused(DECLINED.get(type(node), f"{_name(node)} is not accepted"), node)
@@ -134,9 +139,12 @@ def _name(node: exp.Expr) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:160]
+    text = _PLACE.sub("", str(error).strip().split("\n")[0])
+    incomplete = _INCOMPLETE.fullmatch(text)
+    return f"{incomplete[1].upper()} is not complete" if incomplete else text[:160]
 
 
-def _error_line(error: SqlglotError) -> int:
+def _error_line(error: SqlglotError) -> int | None:
     details = getattr(error, "errors", None) or [{}]
-    return int(details[0].get("line") or 1)
+    line = details[0].get("line")
+    return None if line is None else int(line)

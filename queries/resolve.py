@@ -17,11 +17,12 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from contract.schema import Mode, Table
-from queries.errors import Refused
+from queries.errors import Refused, line_of
 
 _BASE: Final = "base_table"
 _COLUMNS: Final = "base_columns"
 _ALIAS: Final = "alias_name"
+_UNKNOWN: Final = re.compile(r"Unknown (table|column|output column): (\S+)")
 _JOINS: Final = ("", "INNER", "CROSS", "OUTER")
 
 
@@ -33,6 +34,16 @@ class Resolved:
     scopes: tuple[Scope, ...]
     columns: frozenset[str]
     tables: frozenset[str]
+
+    def reading(self, table: str, column: str) -> exp.Expr | None:
+        """The first node that reads a column of a base table."""
+        found = [
+            node
+            for scope in self.scopes
+            for node in scope.columns
+            if node.name == column and _is_table(scope.sources.get(node.table), table)
+        ]
+        return min(found, key=_place, default=None)
 
 
 def resolve(tree: exp.Query, tables: Sequence[Table]) -> Resolved:
@@ -54,7 +65,7 @@ def resolve(tree: exp.Query, tables: Sequence[Table]) -> Resolved:
             validate_qualify_columns=True,
         )
     except SqlglotError as error:
-        raise _unresolved(error) from error
+        raise _unresolved(error, tree, declared) from error
     for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
         _settle_aliases(query)
     scopes = tuple(traverse_scope(tree))
@@ -78,10 +89,15 @@ def base_columns(node: exp.Table) -> tuple[str, ...]:
     return tuple(node.meta[_COLUMNS])
 
 
-def output_names(query: exp.Expr) -> list[str]:
+def output_items(query: exp.Expr) -> list[exp.Expr]:
+    """The select list that names the output columns: of a set operation, its first query's."""
     while isinstance(query, exp.SetOperation):
         query = query.this
-    return [item.alias_or_name.lower() for item in query.expressions]
+    return list(query.expressions)
+
+
+def output_names(query: exp.Expr) -> list[str]:
+    return [item.alias_or_name.lower() for item in output_items(query)]
 
 
 def _check_sources(tree: exp.Query, declared: Mapping[str, Table]) -> None:
@@ -230,8 +246,44 @@ def _mark_table(node: exp.Table, columns: set[str], declared: Mapping[str, Table
     node.meta[_COLUMNS] = tuple(sorted(columns))
 
 
-def _unresolved(error: SqlglotError) -> Refused:
+def _unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Table]) -> Refused:
     text = str(error).split("\n")[0]
+    unknown = _UNKNOWN.fullmatch(text)
+    if unknown is not None:
+        return _unknown(unknown[1], unknown[2], tree, declared)
     line = re.search(r"Line: (\d+)", text)
     message = re.sub(r"\s*Line: \d+, Col: \d+\.?", "", text).rstrip(". ")
-    return Refused(message[:200], line=int(line[1]) if line else 1)
+    return Refused(message[:200], line=int(line[1]) if line else None)
+
+
+def _unknown(kind: str, name: str, tree: exp.Expr, declared: Mapping[str, Table]) -> Refused:
+    """A name that sqlglot reports without a place: of the nodes that say it, the first that is wrong."""
+    if kind == "table":
+        said = [column for column in tree.find_all(exp.Column) if column.table.lower() == name.lower()]
+        return Refused(f"{name[:80]} is no table or alias here", min(said, key=_place, default=None))
+    said = sorted((c for c in tree.find_all(exp.Column) if c.name.lower() == name.lower()), key=_place)
+    for column in said:
+        table = declared.get(_source(column))
+        if table is not None and table.column(column.name) is None:
+            return Refused(f"table {table.name} has no column {name[:80]}", column)
+    return Refused(f"there is no column {name[:80]} here", said[0] if said else None)
+
+
+def _source(column: exp.Column) -> str:
+    """The table that a qualified column's alias names in the nearest query that has such an alias."""
+    select = column.parent_select
+    while select is not None:
+        for node in (select.args.get("from_"), *(select.args.get("joins") or [])):
+            held = node.this if node is not None else None
+            if isinstance(held, exp.Table) and held.alias_or_name.lower() == column.table.lower():
+                return held.name
+        select = select.parent_select
+    return ""
+
+
+def _is_table(source: object, name: str) -> bool:
+    return isinstance(source, exp.Table) and source.name == name
+
+
+def _place(node: exp.Expr) -> int:
+    return line_of(node) or 0

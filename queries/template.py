@@ -68,12 +68,13 @@ def load_template(
     results: Sequence[ResultColumn],
     ceiling: Sensitivity,
 ) -> Template:
-    """Read and check a template; ``name`` is the file that messages give.
+    """Read and check a template; ``name`` is its file below the dataset's folder, which messages give too.
 
     Raises ``TemplateError`` for a construct that cannot be governed or has no meaning shared
     by the engines, a name that is not declared, a parameter that is not used, results unlike
     the declared ones, and a column more sensitive than ``ceiling``.
     """
+    file = f"{dataset}/{name}"
     try:
         for parameter in parameters:
             _check_declaration(parameter)
@@ -86,9 +87,9 @@ def load_template(
         _check_sensitivity(resolved, tables, ceiling)
         template_digest = _digest(sql, [t for t in tables if t.name in resolved.tables], parameters, results)
     except Refused as refused:
-        raise TemplateError(name, refused.line, refused.message) from refused
+        raise TemplateError(file, refused.line, refused.message) from refused
     return Template(
-        name=name,
+        name=file,
         dataset=dataset,
         digest=template_digest,
         tables=tuple(tables),
@@ -103,16 +104,16 @@ def load_template(
 
 def _check_declaration(parameter: Parameter) -> None:
     if parameter.type in _NOT_AS_PARAMETER:
-        raise Refused(f"parameter {parameter.name}: {parameter.type.value} parameters are not accepted", line=1)
+        raise Refused(f"parameter {parameter.name}: {parameter.type.value} parameters are not accepted")
     problem = check_parameter(parameter)
     if problem is not None:
-        raise Refused(f"parameter {parameter.name}: {problem}", line=1)
+        raise Refused(f"parameter {parameter.name}: {problem}")
 
 
 def _check_used(parameters: Sequence[Parameter], used: set[str]) -> None:
     for parameter in parameters:
         if parameter.name not in used:
-            raise Refused(f"parameter {parameter.name} is declared and not used", line=1)
+            raise Refused(f"parameter {parameter.name} is declared and not used")
 
 
 def _check_sensitivity(resolved: Resolved, tables: Sequence[Table], ceiling: Sensitivity) -> None:
@@ -122,7 +123,7 @@ def _check_sensitivity(resolved: Resolved, tables: Sequence[Table], ceiling: Sen
             if read and not column.sensitivity.within(ceiling):
                 raise Refused(
                     f"{table.name}.{column.name} is {column.sensitivity.value}, the capability only {ceiling.value}",
-                    line=1,
+                    resolved.reading(table.name, column.name),
                 )
 
 
@@ -136,7 +137,7 @@ def _digest(sql: str, tables: Sequence[Table], parameters: Sequence[Parameter], 
     try:
         return digest(_DIGEST_TAG, facts)
     except InvalidJson as error:
-        raise Refused(f"the declarations have no canonical form: {error}", line=1) from error
+        raise Refused(f"the declarations have no canonical form: {error}") from error
 
 
 __all__ = ["Template", "TemplateError", "load_template"]

@@ -237,7 +237,7 @@ async def test_an_authority_for_another_version_is_indeterminate(tmp_path: Path)
 
 async def test_the_engine_finds_at_load_what_only_it_can_find(engine: DuckDbEngine) -> None:
     loaded = template("SELECT region, id FROM orders GROUP BY region ORDER BY 1", "region:STRING id:INT64")
-    with pytest.raises(DatasetAgentError, match=r"templates/test\.sql:1: DuckDB does not accept"):
+    with pytest.raises(DatasetAgentError, match=r"shop/templates/test\.sql: DuckDB does not accept"):
         await engine.check(loaded)
 
 

@@ -7,7 +7,7 @@ import pytest
 from contract.schema import Column, Table
 from contract.scope import Sensitivity
 from queries.template import TemplateError
-from tests.queries.world import ORDERS, TABLES, parameter, template
+from tests.queries.world import DATASET, ORDERS, TABLES, parameter, template
 
 HOSTILE = {
     "two statements": "SELECT id FROM orders ORDER BY id; SELECT id FROM orders ORDER BY id",
@@ -107,8 +107,9 @@ HOSTILE = {
 def test_a_construct_that_cannot_be_governed_is_refused_with_file_and_line(name: str) -> None:
     with pytest.raises(TemplateError) as refused:
         template(HOSTILE[name], "id:INT64")
-    assert refused.value.file == "templates/test.sql"
-    assert refused.value.message.startswith(f"templates/test.sql:{refused.value.line}: ")
+    assert refused.value.file == f"{DATASET}/templates/test.sql"
+    place = refused.value.file if refused.value.line is None else f"{refused.value.file}:{refused.value.line}"
+    assert refused.value.message.startswith(f"{place}: ")
     assert "\n" not in refused.value.message
 
 
