@@ -21,7 +21,7 @@ from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.principal import Principal
 from control_plane.policy import PolicyAnswer, PolicyRequest, PolicySet
-from control_plane.yaml_reader import first_error
+from control_plane.yaml_reader import faults_in
 
 DECISION_PATH: Final = "/v1/data/dataset_agent/decision"
 MAX_ANSWER_BYTES: Final = 256 * 1024
@@ -177,7 +177,7 @@ def decision_document(policy_set: PolicySet, raw_input: Any) -> dict[str, Any]:
             Component.CONTROL_PLANE,
             Category.INVALID_INPUT,
             "control_plane.policy.input",
-            f"input is not a policy question: {first_error(error)}",
+            f"input is not a policy question: {faults_in(error)}",
         ) from error
     return {"result": policy_set.evaluate(request).to_json()}
 

@@ -19,7 +19,7 @@ from contract.ids import Slug, is_nfc
 from contract.principal import AttributeValue, Principal
 from contract.schema import Strict
 from contract.scope import Sensitivity
-from control_plane.yaml_reader import UnreadableFile, first_error, read_yaml
+from control_plane.yaml_reader import Document, UnreadableFile, faults_in, read_document
 
 _Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=r"^[^\s\x00]+$")]
 _Names = Annotated[tuple[Slug, ...], Field(strict=False)]
@@ -102,11 +102,13 @@ class Directory:
 
 
 def load_directory(path: Path) -> Directory:
-    """Raises a CONFIGURATION fault that names the file and the first thing wrong in it."""
+    """Raises a CONFIGURATION fault that names the file and the first things wrong in it."""
+    document = Document(None, None)
     try:
-        file = DirectoryFile.model_validate(read_yaml(path))
+        document = read_document(path)
+        file = DirectoryFile.model_validate(document.value)
     except ValidationError as error:
-        raise _fault(path, first_error(error)) from error
+        raise _fault(path, faults_in(error, document)) from error
     except UnreadableFile as error:
         raise _fault(path, str(error)) from error
     return Directory.of(file.issuer, tuple(entry.principal(file.issuer) for entry in file.principals))

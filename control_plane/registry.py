@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
 from control_plane.descriptor import DatasetManifest
-from control_plane.yaml_reader import UnreadableFile, first_error, read_yaml
+from control_plane.yaml_reader import MAX_FAULTS, Document, UnreadableFile, faults_in, read_document
 
 DESCRIPTOR_FILES = ("descriptor.yaml", "descriptor.yml", "descriptor.json")
 _RESERVED = frozenset({"policies"})
@@ -65,7 +65,7 @@ class Registry:
                 raise UnreadableFile("dataset: the descriptor is about another dataset")
             datasets[dataset] = manifest
         except ValidationError as error:
-            invalid[dataset] = first_error(error)
+            invalid[dataset] = faults_in(error, Document(raw, None))
         except UnreadableFile as error:
             invalid[dataset] = str(error)
         return Registry(
@@ -135,33 +135,40 @@ def _read(folder: Path) -> _Read | None:
     file = f"{folder.name}/{present[0]}"
     if len(present) > 1:
         return _Read(folder, folder.name, file, None, f"stands beside {present[1]}; keep one")
-    dataset = folder.name
+    dataset, document = folder.name, Document(None, None)
     try:
-        raw = read_yaml(folder / present[0])
+        document = read_document(folder / present[0])
+        raw = document.value
         if isinstance(raw, dict) and isinstance(raw.get("dataset"), str) and is_slug(raw["dataset"]):
             dataset = raw["dataset"]
         manifest = DatasetManifest.model_validate(raw)
-        _check_files(folder, manifest)
     except ValidationError as error:
-        return _Read(folder, dataset, file, None, first_error(error))
+        return _Read(folder, dataset, file, None, faults_in(error, document))
     except UnreadableFile as error:
         return _Read(folder, dataset, file, None, str(error))
+    problems = list(_file_problems(folder, manifest, document))
+    if problems:
+        more = f"; and {len(problems) - MAX_FAULTS} more" if len(problems) > MAX_FAULTS else ""
+        return _Read(folder, dataset, file, None, "; ".join(problems[:MAX_FAULTS]) + more)
     return _Read(folder, dataset, file, manifest, "")
 
 
-def _check_files(folder: Path, manifest: DatasetManifest) -> None:
-    for table in manifest.tables:
-        _inside(folder, table.file, f"table {table.name}")
-    for capability in manifest.capabilities:
+def _file_problems(folder: Path, manifest: DatasetManifest, document: Document) -> Iterator[str]:
+    for number, table in enumerate(manifest.tables):
+        if _inside(folder, table.file) is None:
+            place = document.place(("tables", number, "file"))
+            yield f"{place}: {table.file[:80]!r} leaves the dataset's folder"
+    for number, capability in enumerate(manifest.capabilities):
         if capability.template is None:
             continue
-        path = _inside(folder, capability.template, f"capability {capability.name}")
-        if not path.is_file():
-            raise UnreadableFile(f"capability {capability.name}: template {capability.template!r} does not exist")
+        place, name = document.place(("capabilities", number, "template")), capability.template[:80]
+        path = _inside(folder, capability.template)
+        if path is None:
+            yield f"{place}: {name!r} leaves the dataset's folder"
+        elif not path.is_file():
+            yield f"{place}: {name!r} does not exist"
 
 
-def _inside(folder: Path, name: str, owner: str) -> Path:
+def _inside(folder: Path, name: str) -> Path | None:
     path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise UnreadableFile(f"{owner}: {name[:80]!r} leaves the dataset's folder")
-    return path
+    return path if path.is_relative_to(folder.resolve()) else None

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
 
-MAX_FILE_BYTES = 1_000_000
-MAX_NESTING = 24
+from contract.ids import is_slug
+
+MAX_FILE_BYTES: Final = 1_000_000
+MAX_NESTING: Final = 24
+MAX_FAULTS: Final = 3
+MAX_TOLD_CHARS: Final = 900
 
 
 class UnreadableFile(ValueError):
@@ -43,11 +49,39 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The value of a file, and where in it each part stands."""
+
+    value: Any
+    node: yaml.Node | None = field(repr=False, compare=False)
+
+    def place(self, path: Sequence[int | str]) -> str:
+        """A part's place for people, such as ``line 31: capabilities[1] (read).effect``.
+
+        An index is followed by the ``name`` of what stands there, where that is one.
+        """
+        value, node, line, text = self.value, self.node, _line(self.node), ""
+        for part in path:
+            text += f"[{part}]" if isinstance(part, int) else f".{part}"
+            value = _member(value, part)
+            if isinstance(part, int) and isinstance(value, dict) and _is_name(value.get("name")):
+                text += f" ({value['name']})"
+            node = _child(node, part)
+            line = line if node is None else _line(node)
+        return ": ".join(part for part in (f"line {line}" if self.node else "", text.lstrip(".")) if part)
+
+
 def read_yaml(path: Path) -> Any:
     """The value of one YAML 1.1 document of at most ``MAX_FILE_BYTES``.
 
     Raises ``UnreadableFile`` for anything else, a missing file included; never ``OSError``.
     """
+    return read_document(path).value
+
+
+def read_document(path: Path) -> Document:
+    """As ``read_yaml``, with the lines. Raises ``UnreadableFile``."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -55,14 +89,21 @@ def read_yaml(path: Path) -> Any:
         raise UnreadableFile(f"cannot be read: {error.strerror or 'input error'}") from error
     if len(data) > MAX_FILE_BYTES:
         raise UnreadableFile(f"is larger than {MAX_FILE_BYTES} bytes")
-    return parse_yaml(data)
+    return parse_document(data)
 
 
 def parse_yaml(data: bytes) -> Any:
     """As ``read_yaml``, from bytes. Raises ``UnreadableFile``."""
+    return parse_document(data).value
+
+
+def parse_document(data: bytes) -> Document:
+    """As ``read_document``, from bytes. Raises ``UnreadableFile``."""
     try:
         # A custom SafeLoader: no Python objects can be made.
-        return yaml.load(data.decode("utf-8"), Loader=_StrictLoader)  # noqa: S506
+        loader = _StrictLoader(data.decode("utf-8"))
+        node = loader.get_single_node()
+        return Document(None if node is None else loader.construct_document(node), node)
     except UnicodeDecodeError as error:
         raise UnreadableFile("is not UTF-8") from error
     except yaml.YAMLError as error:
@@ -73,13 +114,36 @@ def parse_yaml(data: bytes) -> Any:
         ) from error
 
 
-def first_error(error: ValidationError) -> str:
-    """The first error of a pydantic model on one line, with its place."""
-    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{place}: {message}{more}" if place else f"{message}{more}"
+def faults_in(error: ValidationError, document: Document | None = None) -> str:
+    """The first ``MAX_FAULTS`` errors of a pydantic model on one line, each with its place."""
+    document = document or Document(None, None)
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    told = []
+    for problem in found[:MAX_FAULTS]:
+        place, message = document.place(problem["loc"]), problem["msg"].removeprefix("Value error, ")
+        told.append(f"{place}: {message}" if place else message)
+    more = f"; and {len(found) - MAX_FAULTS} more" if len(found) > MAX_FAULTS else ""
+    text = " ".join("; ".join(told).split())[:MAX_TOLD_CHARS]
+    return "".join(char if char.isprintable() else "?" for char in text) + more
+
+
+def _member(value: Any, part: int | str) -> Any:
+    if isinstance(value, dict):
+        return value.get(part)
+    return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
+
+
+def _child(node: yaml.Node | None, part: int | str) -> yaml.Node | None:
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        child: yaml.Node = node.value[part]
+        return child
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == part), None)
+    return None
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and is_slug(value)
 
 
 def _line(thing: Any) -> int:

@@ -115,3 +115,12 @@ def test_the_version_follows_what_a_decision_can_read(tmp_path: Path) -> None:
     changed = load_directory(_load(tmp_path, ENTRY.replace("internal", "public"))).version
     assert first == again
     assert first != changed
+
+
+def test_a_fault_names_the_principal(tmp_path: Path) -> None:
+    path = tmp_path / "principals.yaml"
+    path.write_text((DATASETS / "principals.yaml").read_text("utf-8").replace("clearance: public", "clearance: secret"))
+    with pytest.raises(
+        DatasetAgentError, match=r"principals\.yaml: line \d+: principals\[3\] \(external_auditor\)\.clear"
+    ):
+        load_directory(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,48 @@ def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"a: \xff\xfe")
     with pytest.raises(UnreadableFile, match="UTF-8"):
         read_yaml(path)
+
+
+def _invalid(tmp_path: Path, raw: Any, name: str = "plants") -> str:
+    _write(tmp_path, name, raw)
+    return load_registry(tmp_path).invalid["plants"]
+
+
+def test_a_fault_names_the_line_the_index_and_the_name(tmp_path: Path) -> None:
+    parameter = {"name": "lot", "type": "TEXT", "description": "A lot."}
+    second = raw_capability("count", template="read.sql", parameters=[parameter])
+    text = yaml.safe_dump(raw_manifest(capabilities=[raw_capability(template="read.sql"), second]))
+    line = text[: text.index("TEXT")].count("\n") + 1
+    told = _invalid(tmp_path, text)
+    assert told.startswith(f"plants/descriptor.yaml: line {line}: capabilities[1] (count).parameters[0] (lot).type: ")
+
+
+def test_up_to_three_faults_are_told_and_the_others_counted(tmp_path: Path) -> None:
+    raw = raw_manifest(version=None, revision=None, tenant=None, as_of=None)
+    told = _invalid(tmp_path, raw)
+    assert re.findall(r"line \d+: (\w+): ", told) == ["tenant", "version", "revision"]
+    assert told.endswith("; and 1 more")
+    (tmp_path / "plants" / "descriptor.yaml").write_text(yaml.safe_dump(raw | {"as_of": raw_manifest()["as_of"]}))
+    assert "more" not in load_registry(tmp_path).invalid["plants"]
+
+
+def test_every_template_that_is_not_there_is_told_by_its_capability(tmp_path: Path) -> None:
+    gone = [raw_capability(name, template=f"{name}.sql") for name in ("read", "count", "list", "sum")]
+    told = _invalid(tmp_path, raw_manifest(capabilities=[*gone[1:], raw_capability(template="read.sql")]))
+    assert re.findall(r"\((\w+)\)\.template: '(\w+)\.sql' does not exist", told) == [
+        (name, name) for name in ("count", "list", "sum")
+    ]
+
+
+def test_what_a_fault_repeats_of_a_file_stays_one_bounded_printable_line(tmp_path: Path) -> None:
+    odd = {'x\x1b[31m\n"' + "y" * 2_000: 1, "name": "not a name " * 50}
+    told = _invalid(tmp_path, raw_manifest(tables=[odd]))
+    assert told.isprintable()
+    assert len(told) < 1_100
+
+
+def test_a_registered_descriptor_is_told_by_index_and_name_without_lines(tmp_path: Path) -> None:
+    _write(tmp_path, "plants", raw_manifest())
+    raw = raw_manifest(capabilities=[raw_capability(template="read.sql", effect="think")])
+    told = load_registry(tmp_path).register("plants", raw).invalid["plants"]
+    assert told.startswith("capabilities[0] (read).effect: ")
