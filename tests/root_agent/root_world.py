@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import httpx
 from a2a.types.a2a_pb2 import Task
 
 from contract.authority import Authority
@@ -31,12 +32,20 @@ from evidence.row import LedgerRow, Side
 from evidence.statement import Invocation, draft
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.verify import verify
-from root_agent.cards import CardBook
+from root_agent.cards import CardBook, RemoteCard
 from root_agent.credentials import Assertions
 from root_agent.http import open_http
 from root_agent.opening import close_service
 from root_agent.service import Service, World
-from tests.root_agent.scripted_remote import AGENT_ID, Arrived, ScriptedRemote, TestSigner, completed, serving, shipped
+from tests.root_agent.scripted_remote import (
+    AGENT_ID,
+    AgentServer,
+    Arrived,
+    ScriptedRemote,
+    TestSigner,
+    completed,
+    shipped,
+)
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 ISSUER = "https://issuer.dataset-agent.example"
@@ -171,50 +180,71 @@ def result(call: Call, **changes: Any) -> bytes:
     return json.dumps(body | changes).encode()
 
 
+class KnownCards(CardBook):
+    """Fetches and verifies a card once for all tests, as long as the same bytes are served.
+
+    What a card must be is tested in test_root_cards.py, with a book that remembers nothing.
+    """
+
+    _known: ClassVar[dict[tuple[str, bytes, bytes], RemoteCard]] = {}
+
+    def __init__(self, remote: ScriptedRemote, http: httpx.AsyncClient, assertions: Assertions) -> None:
+        super().__init__(http, assertions, private_network=False, ttl=60)
+        self._remote = remote
+
+    async def _fetch(self, agent: TrustedAgent, url: str, now: float) -> RemoteCard:
+        served = self._remote
+        if url != served.url or served.raw_card or served.raw_reply or not served.card or not served.extended:
+            return await super()._fetch(agent, url, now)
+        # Deterministic within one process, which is all that is asked of it here.
+        place = url, served.card.SerializeToString(), served.extended.SerializeToString()
+        if place not in self._known:
+            self._known[place] = await super()._fetch(agent, url, now)
+        return self._known[place]
+
+
 @asynccontextmanager
-async def root_world(home: Path, **changes: Any) -> AsyncIterator[RootWorld]:
+async def root_world(home: Path, server: AgentServer, **changes: Any) -> AsyncIterator[RootWorld]:
     """A served remote and a service in front of it. ``changes`` are fields of ``Service``."""
-    remote = ScriptedRemote(TestSigner(), [shipped("purification-batches"), shipped("chromatography-results")])
-    async with serving(remote):
-        remote.publish(restricted=[shipped("clinical-private")])
-        issuer, holder, identity = TestSigner(), TestSigner(), TestSigner()
-        clock = Clock()
-        trust = Trust(
-            issuers={
-                ISSUER: TrustedIssuer(
-                    ISSUER, (issuer.public_key,), (identity.public_key,), frozenset({"acme"}), subject_prefix="u-"
-                )
-            },
-            agents={
-                ROOT_ID: TrustedAgent(ROOT_ID, "http://127.0.0.1:8800", holder.public_key),
-                AGENT_ID: TrustedAgent(AGENT_ID, remote.url, remote.signer.public_key),
-            },
-        )
-        assertions = Assertions(holder, ROOT_ID)
-        settings = Settings(home=home, call_timeout=5.0)
-        fields: dict[str, Any] = {
-            "root_id": ROOT_ID,
-            "issuer_url": ISSUER,
-            "world": shipped_world(),
-            "trust": trust,
-            "agents": ((trust.agents[AGENT_ID], remote.url),),
-            "issuer": issuer,
-            "holder": holder,
-            "assertions": assertions,
-            "cards": CardBook(open_http(settings), assertions, private_network=False, ttl=60),
-            "ledger": Ledger.open(home / "root.sqlite", holder, subject_key_path=home / "s.sqlite", now=NOW),
-            "call_timeout": 5.0,
-            "clock": clock,
-        }
-        service = Service(**(fields | changes))
-        remote_ledger = Ledger.open(home / "remote.sqlite", remote.signer, subject_key_path=home / "rs.sqlite", now=NOW)
-        world = RootWorld(service, remote, clock, identity, remote_ledger)
-        remote.script = world.honest
-        try:
-            yield world
-        finally:
-            await close_service(service)
-            remote_ledger.close()
+    remote = server.serve([shipped("purification-batches"), shipped("chromatography-results")])
+    remote.publish(restricted=[shipped("clinical-private")])
+    issuer, holder, identity = TestSigner(), TestSigner(), TestSigner()
+    clock = Clock()
+    trust = Trust(
+        issuers={
+            ISSUER: TrustedIssuer(
+                ISSUER, (issuer.public_key,), (identity.public_key,), frozenset({"acme"}), subject_prefix="u-"
+            )
+        },
+        agents={
+            ROOT_ID: TrustedAgent(ROOT_ID, "http://127.0.0.1:8800", holder.public_key),
+            AGENT_ID: TrustedAgent(AGENT_ID, remote.url, remote.signer.public_key),
+        },
+    )
+    assertions = Assertions(holder, ROOT_ID)
+    fields: dict[str, Any] = {
+        "root_id": ROOT_ID,
+        "issuer_url": ISSUER,
+        "world": shipped_world(),
+        "trust": trust,
+        "agents": ((trust.agents[AGENT_ID], remote.url),),
+        "issuer": issuer,
+        "holder": holder,
+        "assertions": assertions,
+        "cards": KnownCards(remote, open_http(Settings(home=home, call_timeout=5.0)), assertions),
+        "ledger": Ledger.open(home / "root.sqlite", holder, subject_key_path=home / "s.sqlite", now=NOW),
+        "call_timeout": 5.0,
+        "clock": clock,
+    }
+    service = Service(**(fields | changes))
+    remote_ledger = Ledger.open(home / "remote.sqlite", remote.signer, subject_key_path=home / "rs.sqlite", now=NOW)
+    world = RootWorld(service, remote, clock, identity, remote_ledger)
+    remote.script = world.honest
+    try:
+        yield world
+    finally:
+        await close_service(service)
+        remote_ledger.close()
 
 
 def shipped_world(evaluator: Evaluator | None = None, directory: Directory | None = None) -> World:

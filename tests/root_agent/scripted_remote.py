@@ -1,7 +1,8 @@
 """A dataset agent that says what a test scripts: a real a2a-sdk server on a loopback port.
 
 It verifies nothing on its own. It records what arrived, and answers with what the script makes
-of it; signing helpers build honest cards, so that a test spoils exactly one thing.
+of it; signing helpers build honest cards, so that a test spoils exactly one thing. One server
+serves all tests, one after another, from a thread of its own; scripts run in the test's loop.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -79,6 +82,8 @@ class Arrived:
         return bytes(self.message.parts[0].raw)
 
 
+# The descriptors are kept, so that no other gets the identity of one of them.
+_CARDS: dict[tuple[str, PublicKey, tuple[int, ...]], tuple[list[DatasetDescriptor], AgentCard]] = {}
 Script = Callable[[Arrived], Awaitable[Task | Message]]
 
 
@@ -96,11 +101,19 @@ class ScriptedRemote:
     card_requests: int = 0
     raw_reply: Callable[[Request], Awaitable[Response]] | None = None
     raw_card: Response | None = None
+    loop: asyncio.AbstractEventLoop | None = None
 
     def publish(self, *, restricted: list[DatasetDescriptor] | None = None) -> None:
         """Sign and serve honest cards; ``restricted`` descriptors are on the extended card only."""
-        self.card = signed(self.unsigned(self.descriptors), self.signer)
-        self.extended = signed(self.unsigned(self.descriptors + (restricted or [])), self.signer)
+        self.card = self._signed(self.descriptors)
+        self.extended = self._signed(self.descriptors + (restricted or []))
+
+    def _signed(self, descriptors: list[DatasetDescriptor]) -> AgentCard:
+        """A copy of the honest card of these very descriptors, signed once for all tests."""
+        place = self.url, self.signer.public_key, tuple(map(id, descriptors))
+        if place not in _CARDS:
+            _CARDS[place] = descriptors, signed(self.unsigned(descriptors), self.signer)
+        return AgentCard.FromString(_CARDS[place][1].SerializeToString())
 
     def unsigned(self, descriptors: list[DatasetDescriptor], *, agent_id: str = AGENT_ID) -> AgentCard:
         card = AgentCard(
@@ -128,24 +141,28 @@ def signed(card: AgentCard, signer: TestSigner, **header: Any) -> AgentCard:
 
 
 class _Handler(DefaultRequestHandler):
-    def __init__(self, remote: ScriptedRemote) -> None:
-        super().__init__(
-            agent_executor=_NoExecutor(),
-            task_store=InMemoryTaskStore(),
-            agent_card=remote.card or AgentCard(),
-        )
-        self._remote = remote
+    def __init__(self, server: AgentServer) -> None:
+        super().__init__(agent_executor=_NoExecutor(), task_store=InMemoryTaskStore(), agent_card=AgentCard())
+        self._server = server
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+        remote = self._server.remote
         arrived = Arrived(params.message, dict(context.state["headers"]))
-        self._remote.arrived.append(arrived)
-        if self._remote.script is None:
+        remote.arrived.append(arrived)
+        if remote.script is None or remote.loop is None:
             raise RuntimeError("the test scripted no answer")
-        return await self._remote.script(arrived)
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(_awaited(remote.script, arrived), remote.loop)
+        )
 
     async def on_get_extended_agent_card(self, params: Any, context: ServerCallContext) -> AgentCard:
-        self._remote.card_requests += 1
-        return self._remote.extended or self._remote.card or AgentCard()
+        remote = self._server.remote
+        remote.card_requests += 1
+        return remote.extended or remote.card or AgentCard()
+
+
+async def _awaited(script: Script, arrived: Arrived) -> Task | Message:
+    return await script(arrived)
 
 
 class _NoExecutor(AgentExecutor):
@@ -156,28 +173,52 @@ class _NoExecutor(AgentExecutor):
         raise RuntimeError("not used")
 
 
-@asynccontextmanager
-async def serving(remote: ScriptedRemote) -> AsyncIterator[ScriptedRemote]:
-    """The remote on a free loopback port, in this event loop."""
-    app = FastAPI()
-    async with listening(app) as port:
-        remote.url = f"http://127.0.0.1:{port}"
-        remote.publish()
+class AgentServer:
+    """The server of all tests. ``remote`` is who answers; ``signer`` is every honest remote's key."""
+
+    def __init__(self) -> None:
+        self.signer = TestSigner()
+        self.remote = ScriptedRemote(self.signer, [])
+        self._socket = socket.socket()
+        self._socket.bind(("127.0.0.1", 0))
+        self._server = uvicorn.Server(uvicorn.Config(self._app(), log_level="critical", lifespan="off"))
+        self._thread = threading.Thread(target=self._serve)
+
+    def start(self) -> None:
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def serve(self, descriptors: list[DatasetDescriptor]) -> ScriptedRemote:
+        """A new remote with honest cards, in place of the one before; its scripts run in this event loop."""
+        url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.remote = ScriptedRemote(self.signer, descriptors, url, loop=asyncio.get_running_loop())
+        self.remote.publish()
+        return self.remote
+
+    def _serve(self) -> None:
+        asyncio.run(self._server.serve(sockets=[self._socket]))
+
+    def _app(self) -> FastAPI:
+        app = FastAPI()
 
         @app.get("/.well-known/agent-card.json")
         async def card() -> Response:
-            return remote.raw_card or JSONResponse(MessageToDict(remote.card))
+            return self.remote.raw_card or JSONResponse(MessageToDict(self.remote.card))
 
         @app.middleware("http")
         async def intercept(request: Request, call_next: Any) -> Response:
-            if request.method == "POST" and remote.raw_reply is not None:
-                return await remote.raw_reply(request)
+            if request.method == "POST" and self.remote.raw_reply is not None:
+                return await self.remote.raw_reply(request)
             return await call_next(request)
 
-        app.routes.extend(
-            create_jsonrpc_routes(_Handler(remote), "/", context_builder=DefaultServerCallContextBuilder())
-        )
-        yield remote
+        app.routes.extend(create_jsonrpc_routes(_Handler(self), "/", context_builder=DefaultServerCallContextBuilder()))
+        return app
 
 
 @asynccontextmanager

@@ -20,14 +20,8 @@ from grants.trust import load_trust
 from root_agent.app import build_app
 from root_agent.entry import ask
 from root_agent.opening import close_service, dataset_agents, load_world, open_service
-from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld, root_world
+from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld
 from tests.root_agent.scripted_remote import Arrived, listening
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[RootWorld]:
-    async with root_world(tmp_path) as built:
-        yield built
 
 
 @pytest.fixture

@@ -22,15 +22,14 @@ from grants.trust import TrustedAgent
 from root_agent.cards import CardBook
 from root_agent.credentials import Assertions
 from root_agent.http import UnsafeAddress, checked_url, open_http, same_origin
-from tests.root_agent.scripted_remote import AGENT_ID, ScriptedRemote, TestSigner, serving, shipped, signed
+from tests.root_agent.scripted_remote import AGENT_ID, AgentServer, ScriptedRemote, TestSigner, shipped, signed
 
 NOW = 1_800_000_000.0
 
 
 @pytest.fixture
-async def remote() -> AsyncIterator[ScriptedRemote]:
-    async with serving(ScriptedRemote(TestSigner(), [shipped("purification-batches")])) as running:
-        yield running
+async def remote(agent_server: AgentServer) -> ScriptedRemote:
+    return agent_server.serve([shipped("purification-batches")])
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +17,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from contract.errors import Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
+from root_agent.cards import CardBook
 from root_agent.entry import RootAgent
-from tests.root_agent.root_world import MARKER_ROW, RootWorld, root_world
+from tests.root_agent.root_world import MARKER_ROW, RootWorld
 from tests.root_agent.scripted_remote import Arrived, rejected
 
 ARGUMENT = "argument-marker-5d0a"
@@ -28,9 +27,12 @@ CALL = {"dataset": "purification-batches", "capability": "search", "arguments": 
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[RootWorld]:
-    async with root_world(tmp_path) as built:
-        yield built
+def world(world: RootWorld) -> RootWorld:
+    """With cards that are fetched in the run itself, since an assertion travels with them."""
+    known = world.service.cards
+    assert isinstance(known, CardBook)
+    world.service.cards = CardBook(known.http, world.service.assertions, private_network=False, ttl=60)
+    return world
 
 
 async def kept_session(world: RootWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Session, list[str]]:

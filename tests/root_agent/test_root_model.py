@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
 from root_agent.propose import Proposed, prompt
-from tests.root_agent.root_world import MARKER_ROW, RootWorld, root_world
+from tests.root_agent.root_world import MARKER_ROW, RootWorld
 from tests.root_agent.scripted_remote import shipped
 
 WORDS = "Please put the two batches beside one another"
@@ -48,12 +47,6 @@ class ScriptedModel(BaseLlm):
         if self.calls_tool and len(self.requests) == 1:
             part = types.Part(function_call=types.FunctionCall(name="execute_any_sql", args={"sql": "SELECT 1"}))
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[RootWorld]:
-    async with root_world(tmp_path) as built:
-        yield built
 
 
 async def ask(world: RootWorld, model: ScriptedModel, *, who: str = "process_engineer", text: str = WORDS) -> Answer:

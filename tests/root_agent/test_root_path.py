@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +28,6 @@ from tests.root_agent.root_world import (
     ROOT_ID,
     RootWorld,
     result,
-    root_world,
     shipped_world,
 )
 from tests.root_agent.scripted_remote import AGENT_ID, Arrived, TestSigner, rejected, shipped
@@ -37,12 +35,6 @@ from tests.root_agent.scripted_remote import AGENT_ID, Arrived, TestSigner, reje
 FIRST = ("interpret_intent", "discover_datasets", "resolve_capability", "evaluate_admission")
 GRANTED_PATH = (*FIRST, "plan", "execute", "validate", "record_evidence", "explain_response")
 CALL = {"dataset": "purification-batches", "capability": "search", "arguments": {"query": "B001"}}
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[RootWorld]:
-    async with root_world(tmp_path) as built:
-        yield built
 
 
 @pytest.fixture

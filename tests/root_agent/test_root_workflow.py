@@ -36,6 +36,7 @@ from root_agent.identity import (
 )
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
 from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld, root_world
+from tests.root_agent.scripted_remote import AgentServer
 
 EDGES = {
     ("__START__", "interpret_intent", None),
@@ -59,8 +60,8 @@ EDGES = {
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[RootWorld]:
-    async with root_world(tmp_path, development_principal="process_engineer") as built:
+async def world(tmp_path: Path, agent_server: AgentServer) -> AsyncIterator[RootWorld]:
+    async with root_world(tmp_path, agent_server, development_principal="process_engineer") as built:
         yield built
 
 
