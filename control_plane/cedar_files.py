@@ -19,6 +19,7 @@ import cedarpy
 from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
 from contract.scope import ScopeError
+from control_plane.cedar_text import Statement, line_of, statements
 from control_plane.obligations import ObligationTemplate, parse_annotations
 
 MAX_POLICY_BYTES: Final = 1_000_000
@@ -27,6 +28,9 @@ _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _ANNOTATIONS: Final = frozenset({"id", "description", "rows", "columns", "mask"})
 _OBLIGING: Final = frozenset({"rows", "columns", "mask"})
 _RULE_PREFIX: Final = "AD-POL-"
+_ACTION: Final = re.compile(r' (?:in context )?for Action::"[^"]*"')
+_FOLLOWS: Final = "unable to find an applicable action"
+MAX_FAULTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,15 @@ class Policy:
     effect: Literal["permit", "forbid"]
     description: str
     file: str
+    line: int | None
     dataset: str | None
     reads: frozenset[str]
     obligations: ObligationTemplate
     document: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ def read_policies(folder: Path) -> PolicyFiles:
     try:
         schema = cedarpy.Schema.from_str(schema_text)
     except ValueError as error:
-        raise policy_fault(schema_name, _one_line(error)) from error
+        raise policy_fault(schema_name, _one_line(error), line_of(str(error), schema_text)) from error
     files = sorted(folder.glob("*.cedar"))
     if not files:
         raise policy_fault(folder.name, "the folder holds no .cedar file")
@@ -76,19 +85,20 @@ def read_policies(folder: Path) -> PolicyFiles:
         texts.append(text)
         for policy in _parse(path.name, text, schema):
             if policy.policy_id in policies:
-                first = policies[policy.policy_id].file
-                raise policy_fault(path.name, f'@id("{policy.policy_id}") is already used in {first}')
+                first = policies[policy.policy_id].place
+                raise policy_fault(path.name, f'@id("{policy.policy_id}") is already used in {first}', policy.line)
             policies[policy.policy_id] = policy
     digest = sha256_hex("\x00".join([version, *texts]).encode())
     return PolicyFiles(version=version, digest=digest, policies=tuple(policies.values()))
 
 
-def policy_fault(file: str, problem: str) -> DatasetAgentError:
+def policy_fault(file: str, problem: str, line: int | None = None) -> DatasetAgentError:
+    place = file if line is None else f"{file}:{line}"
     return DatasetAgentError(
         Component.CONTROL_PLANE,
         Category.CONFIGURATION,
         "control_plane.policy.invalid",
-        f"policies/{file}: {problem}",
+        f"policies/{place}: {problem}",
     )
 
 
@@ -96,40 +106,78 @@ def _parse(file: str, text: str, schema: cedarpy.Schema) -> Iterator[Policy]:
     try:
         parsed = json.loads(cedarpy.policies_to_json_str(text))
     except ValueError as error:
-        raise policy_fault(file, _one_line(error)) from error
+        raise policy_fault(file, _one_line(error), _unparsed_line(text)) from error
     if parsed.get("templates"):
-        raise policy_fault(file, "policy templates (?principal, ?resource) are not accepted; write each policy out")
+        template = line_of("`?principal`", text) or line_of("`?resource`", text)
+        known = "policy templates (?principal, ?resource) are not accepted; write each policy out"
+        raise policy_fault(file, known, template)
     static: Mapping[str, Mapping[str, Any]] = parsed["staticPolicies"]
-    for document in static.values():
-        yield _policy(file, document)
+    written = _written(text, static)
+    for name, document in static.items():
+        yield _policy(file, document, written[name].line if name in written else None)
     result = cedarpy.validate_policies(text, schema)
     if not result.validation_passed:
-        names = result.id_annotations_by_policy_id
-        problem = result.errors[0]
-        raise policy_fault(file, _one_line(f"{names.get(problem.policy_id, problem.policy_id)}: {problem.error}"))
+        raise _untyped(file, result, written)
 
 
-def _policy(file: str, document: Mapping[str, Any]) -> Policy:
+def _written(text: str, static: Mapping[str, Any]) -> Mapping[str, Statement]:
+    """The statement of each of Cedar's own names ``policy0``, ``policy1``, … ; none where they do not agree."""
+    found = statements(text)
+    names = [f"policy{number}" for number in range(len(found))]
+    return dict(zip(names, found, strict=True)) if set(names) == set(static) else {}
+
+
+def _unparsed_line(text: str) -> int | None:
+    """The line of the first statement that is no policy by itself."""
+    for statement in statements(text):
+        try:
+            cedarpy.policies_to_json_str(statement.text)
+        except ValueError as error:
+            return line_of(str(error), statement.text, first=statement.line) or statement.line
+    return None
+
+
+def _untyped(file: str, result: cedarpy.ValidationResult, written: Mapping[str, Statement]) -> DatasetAgentError:
+    """The first faults that typing found, each with its line and under its policy's ``@id``."""
+    told: dict[str, int | None] = {}
+    for problem in result.errors:
+        name = result.id_annotations_by_policy_id.get(problem.policy_id, "a policy without @id")
+        text = _one_line(problem.error).removeprefix(f"for policy `{problem.policy_id}`, ")
+        statement = written.get(problem.policy_id)
+        line = None
+        if statement is not None:
+            line = line_of(text, statement.text, first=statement.line) or statement.line
+        told[f"{name}: {_ACTION.sub('', text)}"] = line
+    # Cedar gives them in no order; that no action fits follows from a fault that is told better.
+    faults = sorted(told.items(), key=lambda item: (_FOLLOWS in item[0], item[1] or 0, item[0]))
+    others = [text if line is None else f"line {line}: {text}" for text, line in faults[1:MAX_FAULTS]]
+    more = [f"and {len(faults) - MAX_FAULTS} more"] if len(faults) > MAX_FAULTS else []
+    return policy_fault(file, "; ".join([faults[0][0], *others, *more]), faults[0][1])
+
+
+def _policy(file: str, document: Mapping[str, Any], line: int | None) -> Policy:
     annotations: Mapping[str, Any] = document.get("annotations", {})
     policy_id = annotations.get("id") or ""
     if not _POLICY_ID.fullmatch(policy_id):
-        raise policy_fault(file, 'every policy needs an id such as @id("BPD-DATA-014")')
+        raise policy_fault(file, 'every policy needs an id such as @id("BPD-DATA-014")', line)
     if policy_id.startswith(_RULE_PREFIX):
-        raise policy_fault(file, f'@id("{policy_id}"): ids starting {_RULE_PREFIX} belong to the admission rules')
+        raise policy_fault(file, f'@id("{policy_id}"): ids starting {_RULE_PREFIX} belong to the admission rules', line)
     unknown = sorted(set(annotations) - _ANNOTATIONS)
     if unknown:
-        raise policy_fault(file, f"{policy_id}: unknown annotation @{unknown[0]}; known: {_listed(_ANNOTATIONS)}")
+        known = f"{policy_id}: unknown annotation @{unknown[0]}; known: {_listed(_ANNOTATIONS)}"
+        raise policy_fault(file, known, line)
     if document["effect"] == "forbid" and _OBLIGING & set(annotations):
-        raise policy_fault(file, f"{policy_id}: a forbid carries no @rows, @columns or @mask")
+        raise policy_fault(file, f"{policy_id}: a forbid carries no @rows, @columns or @mask", line)
     try:
         obligations = parse_annotations(annotations)
     except ScopeError as error:
-        raise policy_fault(file, f"{policy_id}: {error}") from error
+        raise policy_fault(file, f"{policy_id}: {error}", line) from error
     return Policy(
         policy_id=policy_id,
         effect=document["effect"],
         description=annotations.get("description") or "",
         file=file,
+        line=line,
         dataset=_dataset(document["resource"]),
         reads=frozenset(_attributes_read(document["conditions"])),
         obligations=obligations,

@@ -211,7 +211,7 @@ class PolicySet:
     def problems(self, datasets: Mapping[str, DatasetManifest]) -> tuple[str, ...]:
         """Every ``table.column`` an obligation names that no dataset in its reach has, one line each."""
         return tuple(
-            f"{policy.file}: {policy.policy_id}: {column} is no column of {policy.dataset or 'any dataset'}"
+            f"{policy.place}: {policy.policy_id}: {column} is no column of {policy.dataset or 'any dataset'}"
             for policy in self.policies.values()
             for column in sorted(policy.obligations.mentioned())
             if (policy.dataset is None or policy.dataset in datasets)

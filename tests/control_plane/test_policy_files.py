@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from contract.errors import Category, DatasetAgentError
 from control_plane.policy import load_policies
 from control_plane.registry import load_registry
-from tests.control_plane.control_plane_world import DATASETS, make_manifest, make_policies, write_policies
+from tests.control_plane.control_plane_world import DATASETS, SCHEMA, make_manifest, make_policies, write_policies
 
 GOOD = '@id("P-1") permit (principal, action, resource) when { context.entitled };'
 
@@ -64,8 +65,62 @@ def test_a_policy_that_would_be_misread_stops_the_load(tmp_path: Path, text: str
     with pytest.raises(DatasetAgentError) as caught:
         make_policies(tmp_path, text)
     assert problem in caught.value.message
-    assert caught.value.message.startswith("policies/p0.cedar: ")
+    assert caught.value.message.startswith("policies/p0.cedar:1: ")
+    assert "policy0" not in caught.value.message
     assert caught.value.category is Category.CONFIGURATION
+
+
+# Strings and comments that hold what ends a statement, and blank lines: nothing of it may shift a line.
+ABOVE = """\
+// one; two "three
+
+@id("P-1")
+@description("a; b // c \\" d")
+permit (principal, action, resource)  // ; here
+when { context.entitled };
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('@id("P-2")\npermit (principal, action, resource)\nwhen {\n  context.entitle\n};', "11: P-2: attribute `entitle`"),
+        ('@id("P-2")\npermit (\n  principal,\n  action == Action::"fly",\n  resource\n);', '11: P-2: unrecognized action `Action::"fly"`'),
+        ('@id("P-2")\npermit (principal, action, resource)\nwhen { 1 + "a" };', "8: P-2: unexpected type"),
+        ('@id("P-2")\npermit (principal action, resource);', "9: unexpected token `action`"),
+        ('@id("P-2")\npermit (principal, action, resource)\nwhen { context.entitled', "8: unexpected end of input"),
+        ('// none\npermit (principal, action, resource);', "9: every policy needs an id"),
+        ('@id("P-1")\npermit (principal, action, resource);', '8: @id("P-1") is already used in p0.cedar:3'),
+        ('@id("P-2")\npermit (\n  principal == ?principal, action, resource);', "10: policy templates"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_policy_is_told_by_its_line_and_id(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(DatasetAgentError) as caught:
+        make_policies(tmp_path, ABOVE + text)
+    assert caught.value.message.startswith(f"policies/p0.cedar:{told}")
+    assert "policy1" not in caught.value.message
+
+
+def test_faults_of_several_policies_are_told_in_order_up_to_three(tmp_path: Path) -> None:
+    bad = [f'@id("P-{n}") permit (principal, action, resource) when {{ context.c{n} }};\n' for n in range(2, 7)]
+    with pytest.raises(DatasetAgentError) as caught:
+        make_policies(tmp_path, "".join(bad))
+    told = re.findall(r"(\d+): (P-\d): attribute `(c\d)`", caught.value.message)
+    assert told == [("1", "P-2", "c2"), ("2", "P-3", "c3"), ("3", "P-4", "c4")]
+    assert caught.value.message.endswith("; and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line", "problem"),
+    [("clearance: Strng", 3, "failed to resolve type: Strng"), ("clearance; String", 3, "unexpected token `;`")],
+)
+def test_a_fault_of_the_schema_is_told_by_its_line(tmp_path: Path, wrong: str, line: int, problem: str) -> None:
+    schema = SCHEMA.replace("clearance: String", wrong)
+    with pytest.raises(DatasetAgentError) as caught:
+        load_policies(write_policies(tmp_path, GOOD, schema=schema))
+    assert problem in caught.value.message
+    assert caught.value.message.startswith(("policies/schema.cedarschema: ", f"policies/schema.cedarschema:{line}: "))
 
 
 def test_an_id_cannot_be_used_in_two_files(tmp_path: Path) -> None:
@@ -107,7 +162,7 @@ def test_the_digest_follows_every_file(tmp_path: Path) -> None:
 def test_an_obligation_on_a_column_that_no_dataset_has_is_told(tmp_path: Path) -> None:
     policies = make_policies(tmp_path, '@mask("{\\"plants.nme\\": \\"null\\"}") ' + GOOD)
     problems = policies.problems({"plants": make_manifest()})
-    assert problems == ("p0.cedar: P-1: plants.nme is no column of any dataset",)
+    assert problems == ("p0.cedar:1: P-1: plants.nme is no column of any dataset",)
 
 
 def test_an_obligation_of_a_policy_about_one_dataset_needs_that_datasets_column(tmp_path: Path) -> None:
@@ -116,4 +171,4 @@ def test_an_obligation_of_a_policy_about_one_dataset_needs_that_datasets_column(
         dataset="trees", tables=[{"name": "trees", "file": "t", "columns": [{"name": "id", "type": "STRING"}]}]
     )
     problems = make_policies(tmp_path, about).problems({"trees": trees, "plants": make_manifest()})
-    assert problems == ("p0.cedar: P-1: plants.id is no column of trees",)
+    assert problems == ("p0.cedar:1: P-1: plants.id is no column of trees",)
