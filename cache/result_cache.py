@@ -109,12 +109,30 @@ class ResultCache:
         max_age_s: int | None,
         now: float,
         media_type: str = RESULT_MEDIA_TYPE,
+        again: bool = False,
     ) -> Hit | Miss:
         """The stored result of an equal call in the same partition.
 
         An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and
-        so is whatever is expired, altered, moved, or not answered in time.
+        so is whatever is expired, altered, moved, or not answered in time. ``again`` says
+        that the caller already missed once, so that one call counts as one miss.
         """
+        found = await self._look(authority, intent, freshness_class, max_age_s, now, media_type)
+        if isinstance(found, Hit):
+            self._count("hit")
+        elif not again and found.reason != "off":
+            self._count(found.reason)
+        return found
+
+    async def _look(
+        self,
+        authority: Authority,
+        intent: Intent,
+        freshness_class: str,
+        max_age_s: int | None,
+        now: float,
+        media_type: str,
+    ) -> Hit | Miss:
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
         store = self.store
         if store is None:
@@ -229,11 +247,9 @@ class ResultCache:
         except EntryError as error:
             _log.error("cache entry %s failed its integrity check: %s", place.key, error)
             return self._miss("integrity", place)
-        self._count("hit")
         return Hit(document, execution, _outcome("HIT", place))
 
     def _miss(self, reason: MissReason, place: Place) -> Miss:
-        self._count(reason)
         return Miss(reason, _outcome("MISS", place))
 
     def _count(self, event: str) -> None:

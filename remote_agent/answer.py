@@ -129,17 +129,19 @@ async def find_or_run(authority: Authority, call: BoundCall, service: Service, e
     """What the cache has, else one execution for all equal calls at once; each under its own authority."""
 
     async def look() -> Found | None:
-        return await find(authority, call, service)
+        return await find(authority, call, service, again=True)
 
     async def go() -> Found:
         return await run(authority, call, service, execute)
 
     if not reusable(call, service):
         return await go()
-    return await service.cache.once(authority, intent_of(call), freshness_class=call.freshness_class, look=look, run=go)
+    return await find(authority, call, service) or await service.cache.once(
+        authority, intent_of(call), freshness_class=call.freshness_class, look=look, run=go
+    )
 
 
-async def find(authority: Authority, call: BoundCall, service: Service) -> Found | None:
+async def find(authority: Authority, call: BoundCall, service: Service, *, again: bool = False) -> Found | None:
     """A stored result of the same meaning inside the same authorization partition, or ``None``."""
     _, capability, _ = call.parts()
     found = await service.cache.find(
@@ -148,6 +150,7 @@ async def find(authority: Authority, call: BoundCall, service: Service) -> Found
         freshness_class=call.freshness_class,
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=service.clock(),
+        again=again,
     )
     if not isinstance(found, Hit):
         return None

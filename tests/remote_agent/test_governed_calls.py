@@ -186,3 +186,11 @@ def test_a_grant_for_one_method_does_not_open_the_other(asker: Asker) -> None:
     operation = Operation("SendStreamingMessage", call_hash=sha256_hex(call))
     grant = asker.grant(asker.scope(DATASET, CAPABILITY), operation)
     assert decision_of(task_of(asker.send(call, asker.headers(grant))))["reason"] == "GRANT_OPERATION_MISMATCH"
+
+
+def test_one_call_counts_as_one_miss_or_one_hit(agent: RunningAgent, asker: Asker) -> None:
+    before = dict(agent.lifecycle.service.cache.counters)
+    for _ in range(2):
+        asker.ask(DATASET, CAPABILITY, {"batch_a": "B090", "batch_b": "B091"})
+    after = agent.lifecycle.service.cache.counters
+    assert {name: after[name] - before.get(name, 0) for name in ("absent", "hit")} == {"absent": 1, "hit": 1}
