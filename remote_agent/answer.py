@@ -136,9 +136,9 @@ async def find_or_run(authority: Authority, call: BoundCall, service: Service, e
 
     if not reusable(call, service):
         return await go()
-    return await find(authority, call, service) or await service.cache.once(
-        authority, intent_of(call), freshness_class=call.freshness_class, look=look, run=go
-    )
+    if (found := await find(authority, call, service)) is not None:
+        return found
+    return await service.cache.once(authority, intent_of(call), freshness_class=call.freshness_class, look=look, run=go)
 
 
 async def find(authority: Authority, call: BoundCall, service: Service, *, again: bool = False) -> Found | None:
