@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,3 +184,24 @@ def test_a_python_block_compiles(page: Path) -> None:
     for kind, body in FENCE.findall(page.read_text(encoding="utf-8")):
         if kind == "python":
             compile(body, str(page), "exec")
+
+
+def test_the_tree_of_the_architecture_is_the_one_that_is_there() -> None:
+    block = next(body for _, body in FENCE.findall(_page("architecture.md")) if "dataset_agent/" in body)
+    told = set(re.findall(r"^([\w.]+/?)\s", block, re.M))
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    folders = {name.split("/")[0] + "/" for name in listed if "/" in name and not name.startswith(".")}
+    assert told == folders | {"agent_card.json"}
+
+
+def test_the_chain_is_told_alike_where_it_is_told() -> None:
+    chain = re.search(r"^verify -> .*? -> release$", _page("architecture.md"), re.M)
+    assert chain is not None
+    assert chain[0] in " ".join((ROOT / "remote_agent" / "answer.py").read_text(encoding="utf-8").split())
+
+
+def test_every_word_of_the_glossary_is_used_somewhere() -> None:
+    words = re.findall(r"^\| ([a-z][^|]+?) \|", _page("glossary.md"), re.M)
+    pages = " ".join(page.read_text(encoding="utf-8").lower() for page in PAGES if page.name != "glossary.md")
+    unused = [word for row in words if row != "word" for word in re.split(r",\s", row) if word[:-1] not in pages]
+    assert unused == []
