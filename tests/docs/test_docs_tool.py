@@ -92,7 +92,8 @@ async def test_whatever_comes_has_the_same_members_and_no_row(
     _answering(monkeypatch, answer)
     told = await tool["ask_dataset"]("a question")
     assert set(told) == {"verdict", "reason", "rationale", "missing", "rows"}
-    assert (told["verdict"], told["reason"], told["rows"]) == (verdict, reason, [])
+    assert (told["verdict"], told["reason"], told["missing"], told["rows"]) == (verdict, reason, [], [])
+    assert told["rationale"]
 
 
 def test_the_model_gives_a_question_and_nothing_else(tool: dict[str, Any]) -> None:
