@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -56,8 +57,12 @@ class Checkpoint:
 
     def verifies(self, keys: tuple[PublicKey, ...]) -> bool:
         """Whether one of ``keys`` (now trusted, or retired) signed it."""
+        return self.signed_by(keys) is not None
+
+    def signed_by(self, keys: Sequence[PublicKey]) -> PublicKey | None:
+        """Which of ``keys`` signed it; a checkpoint does not name its key."""
         signed = _signed(self.origin, self.size, self.root, self.time)
-        return any(key.verifies(self.signature, signed) for key in keys)
+        return next((key for key in keys if key.verifies(self.signature, signed)), None)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -125,6 +130,11 @@ class Receipt:
             )
         except (ValidationError, ValueError) as error:
             raise InvalidReceipt("the receipt is not well formed") from error
+
+
+def by_a_stranger(keys: Sequence[PublicKey]) -> str:
+    """How to say that none of ``keys`` signed: that is no forgery yet, the right key may be missing here."""
+    return f"signed by a key that is not trusted here (trusted: {', '.join(f'kid {key.thumbprint}' for key in keys)})"
 
 
 def _signed(origin: str, size: int, root: bytes, time: str) -> bytes:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -18,6 +19,7 @@ from contract.signing import PublicKey, Signer
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 MAX_SIGNATURES: Final = 8
+_KID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class InvalidProvenance(ValueError):
@@ -69,6 +71,23 @@ def open_envelope(envelope: Any, key: PublicKey) -> dict[str, Any]:
     return statement
 
 
+def signing_key(envelope: Any, keys: Sequence[PublicKey]) -> PublicKey:
+    """The first of ``keys`` that signed the envelope. Raises as ``open_envelope``.
+
+    The envelope's own ``keyid`` only says how to word that none did.
+    """
+    payload, signatures = _parts(envelope)
+    signed = pae(PAYLOAD_TYPE, payload)
+    for key in keys:
+        if any(key.verifies(signature, signed) for signature in signatures):
+            return key
+    named = [str(kid) for kid in (signature.get("keyid") for signature in envelope["signatures"]) if _is_kid(kid)]
+    if set(named) & {key.thumbprint for key in keys}:
+        raise InvalidProvenance("signature", "the envelope was changed after the key that it names signed it")
+    kid = f"kid {named[0]}" if named else "no kid named"
+    raise InvalidProvenance("signature", f"the envelope is signed by a key that is not trusted here ({kid})")
+
+
 def payload_of(envelope: Any) -> bytes:
     """The payload bytes, *unverified*: for digests only. Raises ``InvalidProvenance``."""
     return _parts(envelope)[0]
@@ -84,6 +103,10 @@ def _parts(envelope: Any) -> tuple[bytes, list[bytes]]:
         raise InvalidProvenance("envelope", f"the envelope has no signature, or more than {MAX_SIGNATURES}")
     payload = _unbase64(envelope.get("payload"), limit=MAX_PAYLOAD_BYTES)
     return payload, [_signature(signature) for signature in signatures]
+
+
+def _is_kid(value: Any) -> bool:
+    return isinstance(value, str) and _KID.fullmatch(value) is not None
 
 
 def _signature(entry: Any) -> bytes:

@@ -35,6 +35,10 @@ class InvalidLedger(ValueError):
     """A file that is no ledger, or whose head does not fit together."""
 
 
+class NotALedger(InvalidLedger):
+    """A file that is something else than a ledger: nothing in it was ever one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One stored row; nothing about it is verified here (see ``evidence.verify``)."""
@@ -138,6 +142,19 @@ def read_head(connection: sqlite3.Connection) -> Head:
     if frontier.root() != root:
         raise InvalidLedger("the head's peaks do not hash to its root")
     return Head(Checkpoint(origin, size, root, time, signature), frontier)
+
+
+def read_foreign_head(connection: sqlite3.Connection) -> Head:
+    """``read_head`` of a file that may be anything. Raises ``NotALedger`` too."""
+    try:
+        known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'head'").fetchone() is not None
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise NotALedger("it is no database") from error
+        raise
+    if not known:
+        raise NotALedger("the database has no head of one")
+    return read_head(connection)
 
 
 def _commitment(opening: bytes, tag: str, value: str | None) -> str | None:

@@ -13,7 +13,7 @@ import orjson
 
 from contract.canonical import b64url, unb64url
 from evidence.checkpoint import Checkpoint, InvalidReceipt
-from evidence.entry import Entry, InvalidLedger, read_entries, read_head
+from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_head
 from evidence.reader import LedgerFile
 from evidence.row import COLUMNS
 
@@ -45,11 +45,17 @@ def read_export(path: Path) -> Iterator[Checkpoint | Entry]:
     """The checkpoint, then the entries, unverified. Raises ``InvalidLedger`` for a line that is neither."""
     with path.open("rb") as file:
         try:
-            yield Checkpoint.from_json(orjson.loads(next(file))["checkpoint"])
-        except (StopIteration, orjson.JSONDecodeError, KeyError, TypeError, InvalidReceipt) as error:
-            raise InvalidLedger("the first line is not a checkpoint") from error
+            yield _newest(orjson.loads(next(file)))
+        except (StopIteration, orjson.JSONDecodeError, InvalidReceipt) as error:
+            raise NotALedger("it begins with neither a database nor a checkpoint") from error
         for number, line in enumerate(file):
             yield _entry(number, line)
+
+
+def _newest(value: object) -> Checkpoint:
+    if not isinstance(value, dict) or set(value) != {"checkpoint"}:  # a receipt has one too
+        raise InvalidReceipt("not the first line of an export")
+    return Checkpoint.from_json(value["checkpoint"])
 
 
 def _entry(number: int, line: bytes) -> Entry:

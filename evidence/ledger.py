@@ -28,7 +28,7 @@ from evidence.entry import (
 from evidence.founding import found
 from evidence.group import GroupCommit, LedgerBusy
 from evidence.merkle import leaf_hash
-from evidence.reader import LedgerFile
+from evidence.reader import LedgerFile, stranger
 from evidence.row import LedgerRow, leaf_data
 from evidence.sqlite_file import BUSY_SECONDS, connect
 from evidence.subjects import Subject, SubjectKeys, opening_of
@@ -67,8 +67,9 @@ class Ledger:
 
         ``retired`` are keys that signed earlier checkpoints. Raises ``DatasetAgentError``:
         ``evidence.ledger.unavailable`` where a file cannot be opened or written,
-        ``evidence.ledger.damaged`` where the head does not fit together or is signed by
-        no known key (a service must not sign on top of that).
+        ``evidence.ledger.damaged`` where the head does not fit together,
+        ``evidence.ledger.stranger`` where no known key signed it (a service must not sign
+        on top of that).
         """
         try:
             connection = connect(path, wal=True)
@@ -85,12 +86,12 @@ class Ledger:
                 Component.EVIDENCE,
                 Category.UNAVAILABLE,
                 "evidence.ledger.unavailable",
-                f"the ledger {path.name} cannot be opened ({error}): make {path.parent} writable and free disk space",
+                f"the ledger {path} cannot be opened ({error}): make {path.parent} writable and free disk space",
             ) from error
         if not head.checkpoint.verifies((signer.public_key, *retired)):
             connection.close()
             subjects.close()
-            raise _damaged(path, "its last checkpoint is not signed by this service's key or a retired one")
+            raise stranger(path, (signer.public_key, *retired))
         connection.execute("PRAGMA busy_timeout=0")  # waiting is append's and the group's own business
         return cls(path, signer, connection, subjects)
 
@@ -279,5 +280,5 @@ def _damaged(path: Path, why: str) -> DatasetAgentError:
         Component.EVIDENCE,
         Category.CONFIGURATION,
         "evidence.ledger.damaged",
-        f"the ledger {path.name} cannot be continued ({why}): run 'evidence verify', then start a new ledger file",
+        f"the ledger {path} cannot be continued ({why}): run 'evidence verify', then move it away; a new one is begun",
     )

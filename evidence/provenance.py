@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from contract.canonical import sha256_hex
 from contract.signing import PublicKey
 from evidence.checkpoint import InvalidReceipt, Receipt
-from evidence.dsse import InvalidProvenance, open_envelope
+from evidence.dsse import InvalidProvenance, open_envelope, signing_key
 from evidence.entry import Entry, mismatches
 from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement
 from evidence.row import Cell
@@ -59,6 +59,18 @@ def verify_provenance(
     if not receipt_of(statement).holds((key,) if ledger_keys is None else ledger_keys):
         raise InvalidProvenance("ledger", "the ledger receipt does not hold")
     return statement
+
+
+def verify_saved(
+    envelope: Any, keys: tuple[PublicKey, ...], *, body: bytes, agent_id: str
+) -> tuple[Statement, PublicKey]:
+    """The statement of an answer that was kept, and which of the agent's keys signed it.
+
+    ``keys`` are the agent's present key and its retired ones, for whoever reads offline: what
+    arrives is verified with the present one alone. Raises as ``verify_provenance``.
+    """
+    key = signing_key(envelope, keys)
+    return verify_provenance(envelope, key, body=body, agent_id=agent_id, ledger_keys=keys), key
 
 
 def read_statement(value: dict[str, Any]) -> Statement:

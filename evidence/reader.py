@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from contract.errors import Category, Component, DatasetAgentError
-from evidence.checkpoint import Checkpoint
-from evidence.entry import Entry, InvalidLedger, read_entries, read_head
+from contract.signing import PublicKey
+from evidence.checkpoint import Checkpoint, by_a_stranger
+from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_foreign_head
 from evidence.row import COLUMNS
-from evidence.sqlite_file import snapshot
+from evidence.sqlite_file import WrittenMeanwhile, snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFile:
     """A ledger as it lies on disk. Entries are *unverified* (see ``evidence.verify``).
 
-    Every method raises ``DatasetAgentError``: ``evidence.ledger.not_found`` or
+    Every method raises ``DatasetAgentError``: ``evidence.ledger.not_found``,
+    ``evidence.ledger.foreign`` for a file that is something else, or
     ``evidence.ledger.unreadable``.
     """
 
@@ -43,7 +45,14 @@ class LedgerFile:
 
     def checkpoint(self) -> Checkpoint:
         with self.reading() as connection:
-            return read_head(connection).checkpoint
+            return read_foreign_head(connection).checkpoint
+
+    def trusted_checkpoint(self, keys: tuple[PublicKey, ...]) -> Checkpoint:
+        """The newest checkpoint where one of ``keys`` signed it. Raises ``evidence.ledger.stranger`` too."""
+        newest = self.checkpoint()
+        if not newest.verifies(keys):
+            raise stranger(self.path, keys)
+        return newest
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -58,10 +67,37 @@ class LedgerFile:
         try:
             with snapshot(self.path) as connection:
                 yield connection
+        except NotALedger as error:
+            raise DatasetAgentError(
+                Component.EVIDENCE,
+                Category.CONFLICT,
+                "evidence.ledger.foreign",
+                f"{self.path} is not a ledger ({error}): name a ledger.sqlite, or a copy of one",
+            ) from error
+        except WrittenMeanwhile as error:
+            raise written_meanwhile(self.path) from error
         except (sqlite3.Error, InvalidLedger) as error:
             raise DatasetAgentError(
                 Component.EVIDENCE,
                 Category.CONFLICT,
                 "evidence.ledger.unreadable",
-                f"{self.path.name} cannot be read as a ledger ({error}): run 'evidence verify' on it",
+                f"{self.path} cannot be read as a ledger ({error}): run 'evidence verify' on it",
             ) from error
+
+
+def written_meanwhile(path: Path) -> DatasetAgentError:
+    """The fault of a file whose service came back while it was read as a file at rest."""
+    return DatasetAgentError(
+        Component.EVIDENCE, Category.UNAVAILABLE, "evidence.ledger.busy", f"{path} is written to now: read it again"
+    )
+
+
+def stranger(path: Path, keys: Sequence[PublicKey]) -> DatasetAgentError:
+    """The fault of a ledger that none of ``keys`` signed: its service must not sign on top of that."""
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.CONFIGURATION,
+        "evidence.ledger.stranger",
+        f"the ledger {path} cannot be continued: its newest checkpoint is {by_a_stranger(keys)}; add the public key "
+        "it was signed by to the agent's retired_keys in trust.toml, or move it away; a new one is begun",
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,15 +33,43 @@ def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
     return connection
 
 
+class WrittenMeanwhile(sqlite3.OperationalError):
+    """A file that nobody wrote to when reading began was written to before it ended."""
+
+
 @contextmanager
 def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
-    """A read-only view of the file as of one commit. Raises ``sqlite3.Error``.
+    """A read-only view of the file as of one commit, which leaves no file beside it.
 
-    A copy without a ``-wal`` beside it is read as it is, so that it may lie on a
-    read-only medium.
+    Without a ``-wal`` nobody has the file open: it is read as it is, so that it may lie on a
+    read-only medium. A ``-wal`` without its ``-shm`` was copied with the file, which is then
+    read in a copy of both. Raises ``sqlite3.Error``, ``WrittenMeanwhile`` where a writer came
+    (read again then), and ``OSError``.
     """
-    alone = not path.with_name(path.name + "-wal").exists() and not os.access(path.parent, os.W_OK)
-    mode = "mode=ro&immutable=1" if alone else "mode=ro"
+    wal, shm = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    if wal.exists() and shm.exists():
+        with _reading(path, "mode=ro") as connection:
+            yield connection
+    elif wal.exists():
+        with tempfile.TemporaryDirectory(prefix="dataset-agent-ledger-") as folder:
+            copy = Path(folder, path.name)
+            shutil.copyfile(path, copy)
+            shutil.copyfile(wal, copy.with_name(wal.name))
+            with _reading(copy, "mode=ro") as connection:
+                yield connection
+    else:
+        before = path.stat()
+        try:
+            with _reading(path, "mode=ro&immutable=1") as connection:
+                yield connection
+        finally:
+            after = path.stat()
+            if wal.exists() or (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+                raise WrittenMeanwhile("it was written to meanwhile")
+
+
+@contextmanager
+def _reading(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS
     )

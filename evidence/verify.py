@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey
-from evidence.checkpoint import Checkpoint, Receipt
-from evidence.entry import Entry, InvalidLedger, read_entries, read_head
+from evidence.checkpoint import Checkpoint, Receipt, by_a_stranger
+from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_foreign_head
 from evidence.export import is_export, read_export
 from evidence.merkle import Frontier
-from evidence.sqlite_file import snapshot
+from evidence.reader import written_meanwhile
+from evidence.sqlite_file import WrittenMeanwhile, snapshot
+
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRows:
+    """How many rows a key signed, the first of them and the last."""
+
+    kid: str
+    rows: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +36,9 @@ class LedgerReport:
     """``size`` rows were good before the walk ended; ``bad_row`` is the first that is not.
 
     ``bad_row`` is ``None`` on a good ledger, and on a problem that is no row's (a head
-    nobody trusted signed, a receipt of another ledger).
+    nobody trusted signed, a receipt of another ledger). ``signed_by`` says which of the
+    keys signed the good rows, the newest signer last. ``is_ledger`` is false for a file
+    that is something else.
     """
 
     ok: bool
@@ -32,6 +47,8 @@ class LedgerReport:
     root: str | None = None
     bad_row: int | None = None
     problem: str | None = None
+    signed_by: tuple[SignedRows, ...] = ()
+    is_ledger: bool = True
 
     def public(self) -> dict[str, Any]:
         return {
@@ -41,6 +58,7 @@ class LedgerReport:
             "root": self.root,
             "bad_row": self.bad_row,
             "problem": self.problem,
+            "signed_by": [asdict(rows) for rows in self.signed_by],
         }
 
 
@@ -61,26 +79,40 @@ def verify_ledger(
 
     ``key`` is the ledger's key, or that and its retired ones. A cut tail that was cut
     carefully shows only against something taken away earlier: ``receipt`` is any later
-    receipt or checkpoint of this ledger. Raises ``DatasetAgentError`` (not found) where
-    there is no file; everything else is in the report.
+    receipt or checkpoint of this ledger. Raises ``DatasetAgentError``: not found where
+    there is no file, unavailable where it is written to again and again; everything else
+    is in the report.
     """
     if not path.is_file():
         raise DatasetAgentError(
             Component.EVIDENCE, Category.NOT_FOUND, "evidence.ledger.not_found", f"there is no ledger at {path}"
         )
     keys = key if isinstance(key, tuple) else (key,)
+    for _ in range(_ATTEMPTS):
+        try:
+            return _verified(path, keys, receipt)
+        except WrittenMeanwhile:
+            continue  # its service was started: what was read may be of two commits
+    raise written_meanwhile(path)
+
+
+def _verified(path: Path, keys: tuple[PublicKey, ...], receipt: Receipt | Checkpoint | None) -> LedgerReport:
     walk = _Walk(keys, receipt)
     try:
         if is_export(path):
             walk.run(read_export(path))
         else:
             with snapshot(path) as connection:
-                walk.run(chain((read_head(connection).checkpoint,), read_entries(connection)))
+                walk.run(chain((read_foreign_head(connection).checkpoint,), read_entries(connection)))
     except _Broken as broken:
         return replace(walk.report(), ok=False, problem=broken.problem, bad_row=broken.bad_row)
+    except NotALedger as error:
+        return LedgerReport(ok=False, size=0, problem=f"not a ledger: {error}", is_ledger=False)
     except InvalidLedger as error:
         at_row = walk.frontier.size if walk.began else None
         return replace(walk.report(), ok=False, problem=str(error), bad_row=at_row)
+    except WrittenMeanwhile:
+        raise
     except (sqlite3.Error, OSError) as error:
         at = walk.frontier.size
         return replace(
@@ -97,6 +129,7 @@ class _Walk:
         self._receipt = receipt if isinstance(receipt, Receipt) else None
         self._later = receipt.checkpoint if isinstance(receipt, Receipt) else receipt
         self._head: Checkpoint | None = None
+        self._signed: dict[PublicKey, SignedRows] = {}
         self.frontier = Frontier()
 
     @property
@@ -114,7 +147,13 @@ class _Walk:
 
     def report(self) -> LedgerReport:
         origin = None if self._head is None else self._head.origin
-        return LedgerReport(ok=True, size=self.frontier.size, origin=origin, root=self.frontier.root().hex())
+        return LedgerReport(
+            ok=True,
+            size=self.frontier.size,
+            origin=origin,
+            root=self.frontier.root().hex(),
+            signed_by=tuple(self._signed.values()),
+        )
 
     def _begin(self, head: Checkpoint) -> None:
         self._head = head
@@ -122,7 +161,7 @@ class _Walk:
         if later is None:
             return
         if not later.verifies(self._keys):
-            raise _Broken("the receipt is not signed by the ledger's key")
+            raise _Broken(f"the receipt is {by_a_stranger(self._keys)}")
         if later.origin != head.origin:
             raise _Broken("the receipt belongs to another ledger")
         if self._receipt is not None and not self._receipt.holds(self._keys):
@@ -140,7 +179,7 @@ class _Walk:
         if head.root != self.frontier.root():
             raise _Broken("the newest checkpoint is not the root of the rows", size - 1 if size else None)
         if not head.verifies(self._keys):
-            raise _Broken("the newest checkpoint is not signed by the ledger's key", size - 1 if size else None)
+            raise _Broken(f"the newest checkpoint is {by_a_stranger(self._keys)}", size - 1 if size else None)
 
     def _entry(self, entry: Entry) -> None:
         at = self.frontier.size
@@ -155,10 +194,18 @@ class _Walk:
         grown = self.frontier.append(leaf)
         if grown.root() != entry.root:
             raise _Broken(f"row {at} was changed or moved: the tree up to it has another root", at)
-        if not entry.checkpoint(self._known_head().origin).verifies(self._keys):
-            raise _Broken(f"row {at} was forged: its checkpoint is not signed by the ledger's key", at)
+        self._count(at, entry.checkpoint(self._known_head().origin))
         self.frontier = grown
         self._compare_with_receipt(entry)
+
+    def _count(self, at: int, checkpoint: Checkpoint) -> None:
+        """Several processes may change over to a new key at different times, so keys may alternate."""
+        newest = next(reversed(self._signed), None)
+        signer = checkpoint.signed_by(self._keys if newest is None else (newest, *self._keys))
+        if signer is None:
+            raise _Broken(f"row {at} is {by_a_stranger(self._keys)}", at)
+        before = self._signed.pop(signer, SignedRows(signer.thumbprint, 0, at, at))
+        self._signed[signer] = replace(before, rows=before.rows + 1, last=at)
 
     def _compare_with_receipt(self, entry: Entry | None) -> None:
         """A ledger that is consistent in itself may still be a fork of the one the receipt is from."""

@@ -19,7 +19,7 @@ from contract.verdict import NotGranted
 from evidence.ledger import Ledger
 from grants.keys import AGENT_KEY, FileSigner
 from grants.state import open_state
-from grants.trust import load_trust
+from grants.trust import Trust, load_trust
 from remote_agent.card import public_card_json
 from remote_agent.service import Service, World
 from remote_agent.world import close_world, load_world
@@ -57,7 +57,7 @@ class Lifecycle:
                 signer=signer,
                 state=state,
                 cache=open_cache(settings),
-                ledger=open_ledger(settings, signer),
+                ledger=open_ledger(settings, signer, trust),
                 max_result_bytes=settings.max_result_bytes,
                 cache_enabled=settings.cache_enabled,
             )
@@ -147,7 +147,14 @@ class Lifecycle:
         task.add_done_callback(self._retiring.discard)
 
 
-def open_ledger(settings: Settings, signer: Signer) -> Ledger:
-    """This agent's own ledger, and the erasable keys of the people in it."""
+def open_ledger(settings: Settings, signer: Signer, trust: Trust) -> Ledger:
+    """This agent's own ledger, which goes on under a new key, and the erasable keys of the people in it."""
     folder = settings.home / "remote"
-    return Ledger.open(folder / "ledger.sqlite", signer, subject_key_path=folder / "subjects.sqlite", now=time.time())
+    own = trust.agent(settings.agent_id)
+    return Ledger.open(
+        folder / "ledger.sqlite",
+        signer,
+        subject_key_path=folder / "subjects.sqlite",
+        now=time.time(),
+        retired=own.retired_keys if own else (),
+    )

@@ -272,7 +272,9 @@ def test_a_receipt_nobody_trusted_signed_is_told_apart(folder: Path, receipts: l
     forged = Checkpoint.sign(
         SeedSigner(2), origin=checkpoint.origin, size=checkpoint.size, root=checkpoint.root, time=checkpoint.time
     )
-    assert verify(folder, forged).problem == "the receipt is not signed by the ledger's key"
+    assert verify(folder, forged).problem == (
+        f"the receipt is signed by a key that is not trusted here (trusted: kid {KEY.thumbprint})"
+    )
 
 
 def test_the_wrong_key_fails_at_the_first_row(folder: Path) -> None:
@@ -290,13 +292,20 @@ def test_a_truncated_file_is_found(folder: Path, pages: int) -> None:
 
 def test_an_empty_file_is_no_ledger(folder: Path) -> None:
     (folder / "ledger.db").write_bytes(b"")
-    assert not verify(folder).ok
+    report = verify(folder)
+    assert (report.ok, report.is_ledger, report.bad_row) == (False, False, None)
 
 
 def test_a_file_of_noise_is_no_ledger(folder: Path) -> None:
     (folder / "ledger.db").write_bytes(b"\x07" * 10_000)
     report = verify(folder)
-    assert (report.ok, report.bad_row) == (False, 0)
+    assert (report.ok, report.is_ledger, report.bad_row) == (False, False, None)
+    assert report.problem == "not a ledger: it is no database"
+
+
+def test_a_damaged_ledger_is_a_ledger_all_the_same(folder: Path) -> None:
+    tamper(folder, "UPDATE head SET peaks = x'00'")
+    assert verify(folder).is_ledger
 
 
 def test_every_flipped_byte_of_the_rows_is_found_or_changes_nothing(
