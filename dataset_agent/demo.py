@@ -24,7 +24,7 @@ from dataset_agent.card_command import card_json, verified_card
 from dataset_agent.console import AsJson, fail, one_line, out, print_json, say
 from dataset_agent.demo_services import DemoServices, demo_services
 from dataset_agent.edited_grant import send_edited_grant
-from dataset_agent.evidence_commands import Side, damage, ledger_key, ledger_path
+from dataset_agent.evidence_commands import Side, damage, ledger_keys, ledger_path
 from evidence.verify import verify_ledger
 from root_agent.asking import Answer
 
@@ -165,12 +165,12 @@ async def _cache_keys(story: Story, settings: Settings, before: set[str]) -> Non
 
 
 def _ledger(story: Story, settings: Settings) -> None:
-    key = ledger_key(settings, Side.REMOTE)
+    keys = ledger_keys(settings, Side.REMOTE)
     path = ledger_path(settings, Side.REMOTE)
-    report = verify_ledger(path, key)
+    report = verify_ledger(path, keys)
     outcome = f"whole: {report.size} rows" if report.ok else damage(report)
     story.tell("An auditor verifies the dataset agent's ledger", outcome, report.ok)
-    edited = verify_ledger(_edited_copy(path, settings.home / "copy.sqlite"), key)
+    edited = verify_ledger(_edited_copy(path, settings.home / "copy.sqlite"), keys)
     outcome = "not noticed" if edited.ok else f"named: {damage(edited)}"
     story.tell("Row 1 of a copy is edited", outcome, not edited.ok and edited.bad_row == 1)
 

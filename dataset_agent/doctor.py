@@ -25,6 +25,8 @@ from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from dataset_agent.configuration import load_settings, unknown_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, table
+from dataset_agent.evidence_commands import Side, ledger_keys, ledger_path
+from evidence.reader import LedgerFile
 from grants.keys import FileSigner
 from grants.state import open_state
 from grants.trust import load_trust
@@ -75,8 +77,22 @@ def _files(settings: Settings) -> Iterator[Finding]:
             yield Finding(name, "absent", "only needed where that role runs: dataset-agent keys init")
     if settings.remote_dir.exists():
         yield _check("cache secret", lambda: load_secret(settings))
+    yield from _ledgers(settings)
     yield _check("policies", lambda: _policies(settings))
     yield _check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
+
+
+def _ledgers(settings: Settings) -> Iterator[Finding]:
+    """Whether the ledgers that are there can be continued; ``evidence verify`` reads every row."""
+    if not settings.trust_path.exists():
+        return
+    for side in Side:
+        file = LedgerFile(ledger_path(settings, side))
+        if file.path.exists():
+            yield _check(
+                f"{side} ledger",
+                lambda file=file, side=side: file.trusted_checkpoint(ledger_keys(settings, side)),  # type: ignore[misc]
+            )
 
 
 def _policies(settings: Settings) -> None:

@@ -14,7 +14,7 @@ from contract.settings import Settings
 from contract.signing import PublicKey
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, fail, print_json, say, table
-from dataset_agent.pinned import pinned_agent
+from dataset_agent.pinned import audited_agent
 from evidence.checkpoint import InvalidReceipt, Receipt
 from evidence.entry import Entry
 from evidence.reader import LedgerFile
@@ -42,6 +42,7 @@ class Side(StrEnum):
     ROOT = "root"
 
 
+_OTHER: Final = {Side.REMOTE: Side.ROOT, Side.ROOT: Side.REMOTE}
 SideOption = Annotated[Side, typer.Option(help="Whose ledger.")]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="A ledger file; default: the side's own.")]
 
@@ -71,16 +72,41 @@ def verify(
     receipt: Annotated[Path | None, typer.Option(help="A later receipt: it shows a cut tail.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify every row and checkpoint against the side's public key; the first bad row is named."""
+    """Verify every row and checkpoint against the side's public keys; the first bad row is named."""
     settings = load_settings()
     path = ledger or ledger_path(settings, side)
-    report = verify_ledger(path, ledger_key(settings, side), receipt=_receipt(receipt))
+    keys = ledger_keys(settings, side)
+    report = verify_ledger(path, keys, receipt=_receipt(receipt))
     if as_json:
         print_json(report.public())
     elif report.ok:
-        say(f"The ledger is whole: {report.size} rows, root {report.root}")
+        _tell_whole(report, path, side, keys)
+    elif not report.is_ledger:
+        raise fail(f"{path} is {report.problem}")
+    elif _is_whole(settings, path, other := _OTHER[side]):
+        raise fail(f"{path} is the {other} side's ledger, and whole as such: add --side {other}")
+    else:
+        raise fail(f"the {side} ledger {path} is NOT whole: {damage(report)}")
     if not report.ok:
-        raise typer.Exit(EXIT_FAULT) if as_json else fail(f"{path} is NOT whole: {damage(report)}")
+        raise typer.Exit(EXIT_FAULT)
+
+
+def _tell_whole(report: LedgerReport, path: Path, side: Side, keys: tuple[PublicKey, ...]) -> None:
+    say(f"The {side} ledger is whole: {report.size} rows")
+    say(f"  file {path}")
+    say(f"  root {report.root}")
+    for signed in report.signed_by:
+        key = "kid" if signed.kid == keys[0].thumbprint else "retired kid"
+        some = "" if signed.rows == signed.last - signed.first + 1 else f"{signed.rows} of "
+        say(f"  {key} {signed.kid}: {some}rows {signed.first} to {signed.last}")
+
+
+def _is_whole(settings: Settings, path: Path, side: Side) -> bool:
+    """Whether a ledger that was taken away is one of this side's."""
+    try:
+        return verify_ledger(path, ledger_keys(settings, side)).ok
+    except DatasetAgentError:  # this side is not pinned here
+        return False
 
 
 def damage(report: LedgerReport) -> str:
@@ -94,9 +120,9 @@ def ledger_path(settings: Settings, side: Side) -> Path:
     return settings.home / side.value / "ledger.sqlite"
 
 
-def ledger_key(settings: Settings, side: Side) -> PublicKey:
-    """The pinned key that signs a side's checkpoints."""
-    return pinned_agent(settings, settings.agent_id if side is Side.REMOTE else settings.root_id).key
+def ledger_keys(settings: Settings, side: Side) -> tuple[PublicKey, ...]:
+    """The pinned key that signs a side's checkpoints, and those that did before."""
+    return audited_agent(settings, settings.agent_id if side is Side.REMOTE else settings.root_id).every_key
 
 
 def _row(entry: Entry) -> dict[str, Any]:

@@ -50,3 +50,6 @@ def init(
     for path in report.kept:
         say(f"kept     {path}")
     say(f"Public keys are pinned in {report.trust}")
+    if force:
+        say("Bring that file to everybody and restart what runs. Agents' old keys stay in it as retired_keys,")
+        say("for the ledgers and answers they signed; take one out if somebody else may have it.")

@@ -7,6 +7,19 @@ from contract.settings import Settings
 from grants.trust import TrustedAgent, load_trust
 
 
+def audited_agent(settings: Settings, agent_id: str) -> TrustedAgent:
+    """``pinned_agent`` for whoever audits: a trust file made here would pin keys that signed nothing."""
+    if not settings.trust_path.exists():
+        raise DatasetAgentError(
+            Component.COMMAND,
+            Category.CONFIGURATION,
+            "command.trust.missing",
+            f"there is no trust file at {settings.trust_path}: get trust.toml from the operator of the dataset agent, "
+            "and name it with DATASET_AGENT_TRUST_FILE",
+        )
+    return pinned_agent(settings, agent_id)
+
+
 def pinned_agent(settings: Settings, agent_id: str) -> TrustedAgent:
     """The agent as ``trust.toml`` pins it. Raises NOT_FOUND, naming those that are pinned."""
     trust = load_trust(settings.trust_path)

@@ -1,19 +1,24 @@
-"""``provenance verify``: whether a saved answer is what its dataset agent signed; works offline."""
+"""``provenance verify``: whether a saved answer is what its dataset agent signed, and what it says; works offline."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from contract.canonical import InvalidJson, parse_json
+from contract.schema import ResultColumn
+from contract.signing import PublicKey
+from dataset_agent.answer_display import result_table
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import EXIT_FAULT, AsJson, fail, print_json, say, table
-from dataset_agent.pinned import pinned_agent
-from evidence.artifact import read_artifact
+from dataset_agent.console import EXIT_FAULT, AsJson, fail, note, print_json, say, table
+from dataset_agent.pinned import audited_agent
+from evidence.artifact import MAX_ARTIFACT_BYTES, read_artifact
 from evidence.dsse import InvalidProvenance
 from evidence.predicate import Statement
-from evidence.provenance import verify_provenance
+from evidence.provenance import verify_saved
+from root_agent.result_form import read_result
 
 provenance_app = typer.Typer(help="Verify a saved answer offline.", no_args_is_help=True)
 
@@ -27,35 +32,75 @@ def provenance_group() -> None:
 def verify(
     file: Annotated[Path, typer.Argument(help="A saved answer: ask --save FILE.")],
     agent: Annotated[str | None, typer.Option(help="The dataset agent's id; default: the configured one.")] = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Show the rows that are vouched for.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a saved answer with the pinned public key and no service running."""
+    """Verify a saved answer with the pinned public key and no service running, and say what it vouches for."""
     settings = load_settings()
-    signer = pinned_agent(settings, agent or settings.agent_id)
+    signer = audited_agent(settings, agent or settings.agent_id)
     artifact = read_artifact(file)
     try:
-        statement = verify_provenance(artifact.envelope, signer.key, body=artifact.body, agent_id=signer.id)
+        statement, key = verify_saved(artifact.envelope, signer.every_key, body=artifact.body, agent_id=signer.id)
     except InvalidProvenance as error:
         if as_json:
             print_json({"verified": False, "check": error.check, "problem": str(error)})
             raise typer.Exit(EXIT_FAULT) from error
         raise fail(f"the provenance of {file} does NOT hold ({error.check}): {error}") from error
+    retired = key != signer.key
     if as_json:
-        print_json({"verified": True, "statement": statement.to_json()})
+        signed_by = {"agent_id": signer.id, "kid": key.thumbprint, "retired": retired}
+        result = _read(artifact.body)
+        print_json({"verified": True, "signed_by": signed_by, "statement": statement.to_json(), "result": result})
         return
-    say(f"The provenance holds: signed by {signer.id}, and the rows are the bytes it speaks of")
-    table("", ("statement", "value"), _facts(statement))
+    say(f"The provenance holds: signed by {signer.id}")
+    say("The rows are the bytes it speaks of.")
+    if retired:
+        note("the key is retired: it vouches for this answer only as far as nobody else had it then")
+    table("", ("statement", "value"), _facts(statement, key, retired))
+    if rows:
+        _show_rows(statement, artifact.body)
 
 
-def _facts(statement: Statement) -> list[tuple[str, object]]:
+def _facts(statement: Statement, key: PublicKey, retired: bool) -> list[tuple[str, object]]:
     told = statement.predicate
+    data, applied, run = told.dataset, told.authorization, told.execution
     return [
-        ("dataset", f"{told.dataset.dataset_id} {told.dataset.dataset_version}, revision {told.dataset.revision}"),
-        ("capability", told.operation.capability),
+        ("signed by", told.agent.id),
+        ("with key", f"{key.thumbprint}{' (retired)' if retired else ''}"),
+        ("signed at", told.sealed_at),
         ("decision", f"{told.decision.verdict} by {told.decision.policy_id}, policies {told.decision.policy_version}"),
-        ("rows returned", told.authorization.rows_returned),
-        ("cache", told.cache.outcome),
+        ("decision id", told.decision.decision_id),
+        ("asked by", told.grant.client),
+        ("for", f"a principal of class {applied.principal_class}"),
+        ("transaction", told.grant.txn),
+        ("dataset", data.dataset_id),
+        ("version", f"{data.dataset_version}, schema {data.schema_version}"),
+        ("revision", data.revision),
+        ("capability", told.operation.capability),
+        ("columns", "every one" if applied.columns is None else ", ".join(applied.columns)),
+        ("rows", f"{applied.rows_returned}{', cut at the limit' if applied.truncated else ''}"),
         ("as of", told.result.as_of),
+        ("executed at", f"{run.ended} by {run.engine}"),
+        ("cache", told.cache.outcome),
         ("ledger row", told.ledger["index"]),
         ("result sha-256", statement.result_digest),
     ]
+
+
+def _show_rows(statement: Statement, body: bytes) -> None:
+    result, count = _read(body), statement.predicate.authorization.rows_returned
+    try:  # signed bytes need not have the form of a result
+        columns = [ResultColumn.model_validate(column) for column in result["schema"]]
+        document = read_result(body, columns, max_rows=count)
+    except (TypeError, KeyError, ValueError):
+        note(f"the rows are not shown: these bytes ({statement.predicate.result.media_type}) are no table of rows")
+        return
+    result_table(document, "", limit=count)
+
+
+def _read(body: bytes) -> Any:
+    """The result as JSON; ``None`` where it is something else."""
+    try:
+        return parse_json(body, limit=MAX_ARTIFACT_BYTES)
+    except InvalidJson:
+        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -82,45 +81,6 @@ def test_evidence_list_says_who_decided_what_under_which_policy(command: Command
     assert re.search(r"^2 +\d{4}-\d\d-\d\d ", run.out, re.M)
     assert not re.search(r"^0 ", run.out, re.M)
     assert "u-eng-01" not in run.out + json.dumps(rows)
-
-
-def test_a_whole_ledger_verifies_on_both_sides(command: CommandLine) -> None:
-    for side in ("remote", "root"):
-        run = command("evidence", "verify", "--side", side)
-        assert (run.code, run.out.startswith("The ledger is whole: ")) == (0, True)
-
-
-def test_an_edited_row_is_named(command: CommandLine, agent: RunningAgent, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.sqlite"
-    source = f"file:{agent.settings.home}/remote/ledger.sqlite?mode=ro"
-    with sqlite3.connect(source, uri=True) as whole, sqlite3.connect(copy) as edited:
-        whole.backup(edited)
-        edited.execute("UPDATE entries SET verdict = 'REFUSED' WHERE idx = 1")
-    run = command("evidence", "verify", "--ledger", str(copy))
-    assert run.code == 1
-    assert "NOT whole: row 1 was changed" in run.line
-    told = command("evidence", "verify", "--ledger", str(copy), "--json")
-    assert (told.code, told.json["ok"], told.json["bad_row"]) == (1, False, 1)
-
-
-def test_a_later_receipt_shows_a_cut_tail(command: CommandLine, agent: RunningAgent, tmp_path: Path) -> None:
-    receipt = tmp_path / "receipt.json"
-    receipt.write_text(json.dumps(command.ask(QUESTION).json["evidence"]["remote"]))
-    whole = command("evidence", "verify", "--receipt", str(receipt))
-    assert whole.code == 0
-    other = command("evidence", "verify", "--receipt", str(receipt), "--side", "root")
-    assert other.code == 1
-    assert "receipt" in other.line
-    assert command("evidence", "verify", "--receipt", str(tmp_path / "none")).code == 2
-
-
-def test_a_ledger_that_is_not_there_is_one_line(command: CommandLine, tmp_path: Path) -> None:
-    run = command("evidence", "list", "--ledger", str(tmp_path / "none"))
-    assert run.code == 2
-    assert run.line.startswith("error: there is no ledger at ")
-    run = command("evidence", "list", "--ledger", __file__)
-    assert run.code == 1
-    assert "cannot be read as a ledger" in run.line
 
 
 def test_grant_inspect_decodes_a_chain_and_says_what_it_narrowed(command: CommandLine, agent: RunningAgent) -> None:
