@@ -6,18 +6,37 @@ Every field is documented in ``docs/settings.md``; a test compares the two.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
 
 
+def _store_url(url: str) -> str:
+    """Refused where no store could be meant; the text is not repeated, it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises where it is no number
+    except ValueError:
+        raise PydanticCustomError("store_url", "it is not a URL") from None
+    if parts.scheme not in ("redis", "rediss", "unix"):
+        raise PydanticCustomError("store_url", "it must start with redis://, rediss:// or unix://")
+    return url
+
+
+_StoreUrl = Annotated[str, AfterValidator(_store_url)]
+
+
 class Settings(BaseSettings):
     """Settings of every process. Durations are seconds, sizes bytes."""
 
-    model_config = SettingsConfigDict(env_prefix="DATASET_AGENT_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="DATASET_AGENT_", frozen=True, extra="ignore", hide_input_in_errors=True
+    )
 
     home: Path = Field(default_factory=lambda: Path.home() / ".dataset-agent", description="Where state lives.")
     datasets: Path = Field(default_factory=lambda: SHIPPED_DATASETS, description="Folder of datasets.")
@@ -38,8 +57,12 @@ class Settings(BaseSettings):
     issuer_url: str = Field(default="https://issuer.dataset-agent.example", description="The grant issuer's URL.")
     private_network: bool = Field(default=False, description="Allow plain http to agents off loopback.")
 
-    state_url: str | None = Field(default=None, description="State store: redis(s)://… ; default: SQLite in home.")
-    cache_url: str | None = Field(default=None, description="Result cache: redis(s)://… ; default: SQLite in home.")
+    state_url: _StoreUrl | None = Field(
+        default=None, description="State store: redis(s)://… ; default: SQLite in home."
+    )
+    cache_url: _StoreUrl | None = Field(
+        default=None, description="Result cache: redis(s)://… ; default: SQLite in home."
+    )
     cache_secret: SecretStr | None = Field(
         default=None, description="Cache key material, 64 hex; default: a file in the remote's store."
     )
@@ -52,7 +75,11 @@ class Settings(BaseSettings):
     leaf_ttl: int = Field(default=60, ge=1, le=60, description="Life of a leaf in seconds.")
 
     query_timeout: float = Field(default=30.0, gt=0, le=600, description="Longest query in seconds.")
-    query_memory: str = Field(default="512MB", description="DuckDB memory limit.")
+    query_memory: str = Field(
+        default="512MB",
+        pattern=r"^[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)$",
+        description="DuckDB memory limit.",
+    )
     max_result_bytes: int = Field(default=2**20, ge=1024, description="Largest inline result in bytes.")
     max_body_bytes: int = Field(default=256 * 1024, ge=1024, description="Largest request body in bytes.")
     max_tasks: int = Field(default=10_000, ge=1, description="Tasks remembered by a dataset agent.")

@@ -480,7 +480,8 @@ async def test_no_identity_is_in_a_key_of_a_spent_leaf(valkey: ValkeyServer) -> 
 @pytest.mark.parametrize("url", ["http://localhost", "nonsense", "redis://[::1"])
 def test_an_address_that_is_no_server_is_named(tmp_path: Path, url: str) -> None:
     with pytest.raises(DatasetAgentError, match="DATASET_AGENT_STATE_URL") as stop:
-        open_state(Settings(home=tmp_path, state_url=url), now=NOW)
+        # as settings that nobody checked
+        open_state(Settings(home=tmp_path).model_copy(update={"state_url": url}), now=NOW)
     assert code_of(stop) == "grants.state.url"
 
 
