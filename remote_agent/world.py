@@ -137,13 +137,14 @@ def _capability(capability: CapabilityManifest, manifest: DatasetManifest, folde
 
 
 def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> Template:
+    name = f"{folder.name}/{capability.template}"
     path = (folder / str(capability.template)).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise TemplateError(str(capability.template), 1, "the template lies outside the dataset's folder")
+        raise TemplateError(name, None, "the template lies outside the dataset's folder")
     try:
         sql = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TemplateError(str(capability.template), 1, f"the template cannot be read: {error}") from error
+        raise TemplateError(name, None, "the template cannot be read: is it there, and UTF-8?") from error
     return load_template(
         sql,
         name=str(capability.template),
