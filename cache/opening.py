@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cache.keys import CacheKeys, load_secret
 from cache.redis_store import RedisStore
 from cache.result_cache import ResultCache
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
 from contract.settings import Settings
+
+CACHE_FILE: Final = "cache.sqlite"
 
 
 def open_store(settings: Settings) -> CacheStore:
@@ -17,7 +21,7 @@ def open_store(settings: Settings) -> CacheStore:
     """
     if settings.cache_url is not None:
         return RedisStore.connect(settings.cache_url)
-    return SqliteStore(settings.home / "cache.sqlite", max_bytes=settings.cache_max_bytes)
+    return SqliteStore(settings.home / CACHE_FILE, max_bytes=settings.cache_max_bytes)
 
 
 def open_cache(settings: Settings) -> ResultCache:

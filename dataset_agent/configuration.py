@@ -32,6 +32,17 @@ def load_settings(**given: Any) -> Settings:
     return settings
 
 
+def check_home(settings: Settings) -> None:
+    """For commands that look into a home: what is not there is not made. Raises NOT_FOUND."""
+    if not settings.home.is_dir():
+        raise DatasetAgentError(
+            Component.COMMAND,
+            Category.NOT_FOUND,
+            "command.home.missing",
+            f"there is no home at {settings.home}: correct {PREFIX}HOME, or make one with dataset-agent keys init",
+        )
+
+
 def default_settings(home: Path, **given: Any) -> Settings:
     """Every setting at its default but those given, whatever the environment says."""
     defaults = {name: field.get_default(call_default_factory=True) for name, field in Settings.model_fields.items()}

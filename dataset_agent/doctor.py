@@ -126,10 +126,18 @@ def _scratch(settings: Settings) -> Iterator[Path]:
 async def _opened(settings: Settings) -> list[Finding]:
     return [
         *await _datasets(settings),
-        await _acheck("state store", lambda: _state(settings)),
-        await _acheck("cache store", lambda: _cache(settings)),
+        await _store("state store", settings, settings.state_url, _state),
+        await _store("cache store", settings, settings.cache_url, _cache),
         await _agent(settings),
     ]
+
+
+async def _store(
+    name: str, settings: Settings, url: str | None, probe: Callable[[Settings], Awaitable[None]]
+) -> Finding:
+    if url is None and not settings.home.is_dir():  # looking makes no home
+        return Finding(name, "absent", f"there is no home at {settings.home} yet: dataset-agent keys init")
+    return await _acheck(name, lambda: probe(settings))
 
 
 async def _state(settings: Settings) -> None:

@@ -14,6 +14,14 @@ from contract.settings import SHIPPED_DATASETS
 from tests.dataset_agent.command_line import CommandLine
 
 
+def test_doctor_makes_no_home(tmp_path: Path, command: CommandLine) -> None:
+    run = command("doctor", "--json")
+    found = {finding["check"]: finding["status"] for finding in run.json["findings"]}
+    assert run.code == 1
+    assert (found["trust file"], found["state store"], found["cache store"]) == ("broken", "absent", "absent")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> CommandLine:
     """Of somebody who has no keys and serves nothing."""
