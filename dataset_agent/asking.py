@@ -11,21 +11,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from contract.errors import Category, Component, DatasetAgentError
-from contract.schema import Parameter
-from contract.settings import Settings
-from contract.verdict import NotGranted
-from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.answer_display import show
-from dataset_agent.arguments import read_arguments
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_OF, AsJson, note, print_json, progress
-from dataset_agent.login import As, identity_token
+from dataset_agent.login import As
 from evidence.artifact import Artifact, write_artifact
-from root_agent.answer_view import to_json
-from root_agent.asking import MAX_QUESTION_CHARS, Answer
-from root_agent.entry import ask as ask_root
-from root_agent.opening import close_service, open_service
-from root_agent.service import Service
+from root_agent.asking import MAX_QUESTION_CHARS, Answer, Wanted
 
 Save = Annotated[Path | None, typer.Option(help="Save rows and provenance for `provenance verify`.")]
 Rows = Annotated[int, typer.Option(min=0, help="Show at most so many rows; --json prints all.")]
@@ -62,29 +53,15 @@ def call(
     _answer(as_, wanted, save, rows, as_json)
 
 
-async def answer_to(settings: Settings, principal: str, wanted: dict[str, Any]) -> tuple[Answer, dict[str, Any]]:
-    """One question through a root agent in this process; the answer and its JSON.
-
-    ``wanted`` has a question, or a dataset, a capability and arguments as ``name=value``.
-    """
-    token = identity_token(settings, principal)
-    service = open_service(settings)
-    try:
-        if "question" in wanted:
-            answer = await ask_root(service, token, question=wanted["question"])
-        else:
-            arguments = read_arguments(wanted["arguments"], await _declared(service, wanted))
-            answer = await ask_root(service, token, call=wanted | {"arguments": arguments})
-        return answer, to_json(answer)
-    finally:
-        await close_service(service)
-
-
 def _answer(principal: str, wanted: dict[str, Any], save: Path | None, rows: int, as_json: bool) -> None:
+    if "question" in wanted:
+        Wanted.of(question=wanted["question"])  # before ADK is loaded, which takes seconds
     settings = load_settings()
     if save is not None:
         _check_place(save)
     with progress("asking"):
+        from dataset_agent.answering import answer_to
+
         answer, shown = asyncio.run(answer_to(settings, principal, wanted))
     saved = save is not None and _saved(answer, save)
     if as_json:
@@ -112,17 +89,3 @@ def _check_place(path: Path) -> None:
             "command.save.place",
             f"--save {path} cannot be written: name a file in a folder that exists",
         )
-
-
-async def _declared(service: Service, wanted: dict[str, Any]) -> dict[str, Parameter]:
-    """The parameters that the dataset's verified card declares; none where it cannot be had."""
-    for agent, url in service.agents:
-        try:
-            offers = await service.cards.offers(agent, url, service.clock())
-        except NotGranted:
-            continue  # the asking itself says why
-        for offer in offers:
-            if offer.dataset == wanted["dataset"] and isinstance(offer.descriptor, DatasetDescriptor):
-                capability = offer.descriptor.capability(wanted["capability"])
-                return {} if capability is None else {p.name: p for p in capability.parameters}
-    return {}

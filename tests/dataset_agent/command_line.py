@@ -26,7 +26,16 @@ PROGRAM = "from dataset_agent.cli import main; main()"
 HOUSE = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 
-_MODULES = ("asking", "serving", "cache_commands", "evidence_commands", "provenance_commands", "card_command", "doctor")
+_MODULES = (
+    "asking",
+    "answering",
+    "serving",
+    "cache_commands",
+    "evidence_commands",
+    "provenance_commands",
+    "card_command",
+    "doctor",
+)
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["dataset_agent.cli", *(f"dataset_agent.{name}" for name in _MODULES)])
 

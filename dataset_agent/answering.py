@@ -1,0 +1,49 @@
+"""One question, or one call, through a root agent in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contract.schema import Parameter
+from contract.settings import Settings
+from contract.verdict import NotGranted
+from control_plane.descriptor import DatasetDescriptor
+from dataset_agent.arguments import read_arguments
+from dataset_agent.login import identity_token
+from root_agent.answer_view import to_json
+from root_agent.asking import Answer
+from root_agent.entry import ask as ask_root
+from root_agent.opening import close_service, open_service
+from root_agent.service import Service
+
+
+async def answer_to(settings: Settings, principal: str, wanted: dict[str, Any]) -> tuple[Answer, dict[str, Any]]:
+    """One question through a root agent in this process; the answer and its JSON.
+
+    ``wanted`` has a question, or a dataset, a capability and arguments as ``name=value``.
+    """
+    token = identity_token(settings, principal)
+    service = open_service(settings)
+    try:
+        if "question" in wanted:
+            answer = await ask_root(service, token, question=wanted["question"])
+        else:
+            arguments = read_arguments(wanted["arguments"], await _declared(service, wanted))
+            answer = await ask_root(service, token, call=wanted | {"arguments": arguments})
+        return answer, to_json(answer)
+    finally:
+        await close_service(service)
+
+
+async def _declared(service: Service, wanted: dict[str, Any]) -> dict[str, Parameter]:
+    """The parameters that the dataset's verified card declares; none where it cannot be had."""
+    for agent, url in service.agents:
+        try:
+            offers = await service.cards.offers(agent, url, service.clock())
+        except NotGranted:
+            continue  # the asking itself says why
+        for offer in offers:
+            if offer.dataset == wanted["dataset"] and isinstance(offer.descriptor, DatasetDescriptor):
+                capability = offer.descriptor.capability(wanted["capability"])
+                return {} if capability is None else {p.name: p for p in capability.parameters}
+    return {}
