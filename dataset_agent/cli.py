@@ -67,6 +67,8 @@ def run(arguments: Sequence[str]) -> int:
     """One run of the command; its exit code. No fault leaves it as an exception."""
     try:
         quiet_content_loggers()  # before anything imports ADK, which warns then
+        # It warns of a card without skills, which is what an agent has whose datasets are all broken.
+        logging.getLogger("a2a.utils.proto_utils").setLevel(logging.ERROR)
         word = next((word for word in arguments if not word.startswith("-")), "")
         code = command_line(word)(args=list(arguments), prog_name="dataset-agent", standalone_mode=False)
         sys.stdout.flush()

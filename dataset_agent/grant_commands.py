@@ -6,14 +6,15 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from contract.errors import Category, Component, DatasetAgentError
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import AsJson, print_json, say, table
-from grants.inspect import MAX_INSPECTED, explain
+from dataset_agent.console import EXIT_USAGE, AsJson, print_json, say, table
+from grants.inspect import MAX_INSPECTED, Inspection, explain
 from grants.trust import load_trust
 
 grant_app = typer.Typer(help="Look at execution grants.", no_args_is_help=True)
@@ -31,7 +32,10 @@ def inspect(
     token: Annotated[str, typer.Argument(help="The header value: tokens, comma-separated; - reads standard input.")],
     as_json: AsJson = False,
 ) -> None:
-    """Decode a grant, claim by claim, and say why it would be refused now. Nothing is spent."""
+    """Decode a grant, claim by claim, and say why it would be refused now. Nothing is spent.
+
+    Exit 2 where a token does not read as one.
+    """
     settings, now = load_settings(), time.time()
     text = (sys.stdin.read(MAX_INSPECTED) if token == "-" else token).strip()  # noqa: S105 (a dash)
     if not text:
@@ -45,7 +49,13 @@ def inspect(
     report = explain(text, trust=trust, now=now)
     if as_json:
         print_json(report.to_json())
-        return
+    else:
+        _tell(report, trust is not None, settings.trust_path, now)
+    if not report.tokens or any(view.fault for view in report.tokens):
+        raise typer.Exit(EXIT_USAGE)
+
+
+def _tell(report: Inspection, trusted: bool, trust_path: Path, now: float) -> None:
     for number, view in enumerate(report.tokens):
         claims = view.claims if isinstance(view.claims, dict) else {}
         rows = [(name, _shown(name, value, now)) for name, value in _members(claims)]
@@ -59,8 +69,8 @@ def inspect(
     say(f"signatures: {report.signatures}")
     if report.refusal is not None:
         say(f"now it would be {report.refusal.verdict} {report.refusal.reason}: {report.refusal.message}")
-    elif trust is None:
-        say(f"there is no trust file at {settings.trust_path}: who signed it cannot be said")
+    elif not trusted:
+        say(f"there is no trust file at {trust_path}: who signed it cannot be said")
 
 
 def _members(claims: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

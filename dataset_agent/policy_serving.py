@@ -25,7 +25,7 @@ def policy_serve(port: Port = 8802, host: Host = None, as_json: ReadyJson = Fals
     """Serve the policies of the datasets folder; point DATASET_AGENT_POLICY_URL at it."""
     settings = load_settings(host=host)
     policies = PolicyFile(settings.datasets)
-    with closing(bind_port(settings.host, port)) as listener:
+    with closing(bind_port(settings.host, port, found_by="DATASET_AGENT_POLICY_URL")) as listener:
         asyncio.run(
             serve_app(
                 create_policy_app(policies),

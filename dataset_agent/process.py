@@ -35,8 +35,11 @@ def server_settings() -> dict[str, Any]:
     }
 
 
-def bind_port(host: str, port: int) -> socket.socket:
-    """A listening socket, or one line that says the port is taken."""
+def bind_port(host: str, port: int, *, found_by: str | None = None) -> socket.socket:
+    """A listening socket, or one line that says the port is taken.
+
+    ``found_by`` is the setting by which those who ask it find it on another port.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns Nagle's delay off only on sockets that say they are TCP
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -50,14 +53,15 @@ def bind_port(host: str, port: int) -> socket.socket:
             Component.COMMAND,
             Category.CONFIGURATION,
             "command.serve.port",
-            f"cannot listen on {host}:{port} ({error.strerror}): {_instead(error)}",
+            f"cannot listen on {host}:{port} ({error.strerror}): {_instead(error, found_by)}",
         ) from error
     return listener
 
 
-def _instead(error: OSError) -> str:
+def _instead(error: OSError, found_by: str | None) -> str:
     taken = error.errno == errno.EADDRINUSE
-    return "stop what uses it, or choose another --port" if taken else "choose another --port or --host"
+    instead = "stop what uses it, or choose another --port" if taken else "choose another --port or --host"
+    return instead if found_by is None else f"{instead} and set {found_by} to it where it is asked from"
 
 
 def address_of(listener: socket.socket) -> str:

@@ -19,7 +19,7 @@ def serve(port: Port = 8801, host: Host = None, as_json: ReadyJson = False) -> N
 
 
 async def _serve(settings: Settings, port: int, as_json: bool) -> None:
-    with closing(bind_port(settings.host, port)) as listener:
+    with closing(bind_port(settings.host, port, found_by="DATASET_AGENT_URL")) as listener:
         lifecycle = await Lifecycle.open(settings, public_url=advertised_address(settings, listener))
         await serve_app(
             create_app(lifecycle),
