@@ -7,6 +7,7 @@ import shlex
 from typing import Any, Final
 
 from contract.result import ResultDocument
+from contract.verdict import Verdict
 from dataset_agent.console import note, say, table
 from dataset_agent.next_steps import with_next
 from root_agent.asking import Answer
@@ -18,6 +19,8 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
     """The verdict with its reason and what to do next; then rows, at most ``limit``."""
     note(verdict_line(answer, shown))
     if answer.document is None:
+        if answer.verdict is Verdict.REFUSED:
+            return  # to complete what was refused would be refused again
         for missing in shown["missing"]:
             allowed = f", one of {', '.join(missing['values'])}" if missing["values"] else ""
             note(f"  missing: {missing['name']} ({missing['type']}{allowed}) {missing['description']}")
@@ -32,11 +35,12 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
 def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:
     """Who decided what, by which policy, why, and what to do about it."""
     decision = answer.decision
+    why = decision.rationale.removeprefix(f"policy {decision.policy_id} ")  # which is named already
     remote = (shown["remote"] or {}).get("decision") or {}
     spoke = remote.get("reason") == decision.reason and answer.document is None
     policy = f" by {decision.policy_id}" if decision.policy_id else ""
     where = " at the dataset agent" if spoke else ""
-    return with_next(f"{decision.verdict} {decision.reason}{policy}{where}: {decision.rationale}", decision.reason)
+    return with_next(f"{decision.verdict} {decision.reason}{policy}{where}: {why}", decision.reason)
 
 
 def result_table(document: ResultDocument, title: str, *, limit: int) -> None:

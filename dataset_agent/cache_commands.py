@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from cache import inspect
 from cache.inspect import EntryView
-from cache.opening import open_store
+from cache.opening import CACHE_FILE, open_store
 from cache.store import CacheStore, StoreUnavailable
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from dataset_agent.configuration import load_settings
-from dataset_agent.console import AsJson, print_json, say, table
+from dataset_agent.configuration import check_home, load_settings
+from dataset_agent.console import AsJson, note, print_json, say, table
 
 T = TypeVar("T")
 cache_app = typer.Typer(help="Inspect the semantic result cache.", no_args_is_help=True)
@@ -30,14 +32,7 @@ _DIMENSIONS: Final = {
     "schema": "schema_version",
     "freshness": "freshness",
 }
-_STACKED: Final = (
-    ("key",),
-    ("dataset", "version"),
-    ("capability", "class"),
-    ("policy", "schema", "freshness"),
-    ("age", "expires"),
-    ("bytes", "hits"),
-)
+_LEAD: Final = ("key", "age", "expires", "bytes", "hits")
 _SHORTEST: Final = 8
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
@@ -58,7 +53,7 @@ def keys(
     elif found:
         entry_table(found)
     else:
-        say("The cache is empty.")
+        _say_empty()
 
 
 @cache_app.command("show")
@@ -74,7 +69,9 @@ def show(
         return
     members = entry.to_json()
     dimensions = members.pop("dimensions")
-    rows = [(name, value) for name, value in (members | dimensions).items() if value is not None]
+    members["age"] = _duration(members.pop("age_s"))
+    members["expires_in"] = _duration(members.pop("expires_in_s"))
+    rows = [(name, value) for name, value in (members | dimensions).items() if value not in (None, "")]
     table("Cache entry", ("field", "value"), rows)
 
 
@@ -95,22 +92,26 @@ def entry_table(entries: Sequence[EntryView]) -> None:
     rows = [
         [
             entry.key[-length:] if entry.intent else entry.key,
-            *(entry.dimensions.get(name, "") for name in _DIMENSIONS.values()),
             _duration(entry.age_s),
-            entry.problem or _duration(entry.expires_in_s),
+            _duration(entry.expires_in_s),
             entry.size,
             entry.hits,
+            *(entry.dimensions.get(name, "") for name in _DIMENSIONS.values()),
+            entry.problem,
         ]
         for entry in entries
     ]
     title = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}"
-    table(title, ("key", *_DIMENSIONS, "age", "expires", "bytes", "hits"), rows, stacked=_STACKED)
+    names = [*_LEAD, *_DIMENSIONS, "problem"]
+    if not any(entry.problem for entry in entries):
+        names, rows = names[:-1], [row[:-1] for row in rows]
+    table(title, names, rows, lead=_LEAD, right={"bytes", "hits"})
 
 
 def with_store(settings: Settings, work: Callable[[CacheStore], Awaitable[T]]) -> T:
-    """Work with the store that the settings name. Raises UNAVAILABLE with what to check."""
+    """Work with the store that the settings name, and make none. Raises UNAVAILABLE with what to check."""
 
-    async def run() -> T:
+    async def run(settings: Settings) -> T:
         store = open_store(settings)
         try:
             return await work(store)
@@ -124,7 +125,20 @@ def with_store(settings: Settings, work: Callable[[CacheStore], Awaitable[T]]) -
         finally:
             await store.close()
 
-    return asyncio.run(run())
+    if settings.cache_url is not None:
+        return asyncio.run(run(settings))
+    check_home(settings)
+    if (settings.home / CACHE_FILE).exists():
+        return asyncio.run(run(settings))
+    with tempfile.TemporaryDirectory(prefix="dataset-agent-no-cache-") as folder:
+        return asyncio.run(run(settings.model_copy(update={"home": Path(folder)})))
+
+
+def _say_empty() -> None:
+    settings = load_settings()
+    say("The cache is empty.")
+    if settings.cache_url is None and not (settings.home / CACHE_FILE).exists():
+        note(f"nothing was ever stored in {settings.home}: ask something, or check DATASET_AGENT_HOME")
 
 
 def _the_one(entries: Sequence[EntryView], key: str) -> EntryView:

@@ -11,15 +11,14 @@ import typer
 from contract.settings import Settings
 from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import AsJson, print_json, progress, say, table
+from dataset_agent.console import AsJson, paragraph, print_json, progress, say
 from dataset_agent.pinned import pinned_agent
 from grants.keys import HOLDER_KEY, FileSigner
 from root_agent.cards import CardBook, RemoteCard
 from root_agent.credentials import Assertions
 from root_agent.http import open_http
 
-_COLUMNS: Final = ("dataset", "version", "revision", "capability", "effect", "sensitivity", "parameters")
-_STACKED: Final = (("dataset", "version", "revision"), ("capability", "effect", "sensitivity"), ("parameters",))
+_INDENT: Final = 4
 
 
 def card(
@@ -35,12 +34,23 @@ def card(
         return
     say(f"{found['name']}: {found['agent_id']} at {found['url']}")
     say(f"Card signature verified with key {found['kid']}")
-    rows = [
-        [d["dataset"], d["version"], d["revision"], c["name"], c["effect"], c.get("sensitivity", "internal"), _shape(c)]
-        for d in found["datasets"]
-        for c in d["capabilities"]
-    ]
-    table("", _COLUMNS, rows, stacked=_STACKED)
+    for dataset in found["datasets"]:
+        say("")
+        say(f"dataset {dataset['dataset']}, version {dataset['version']}, revision {dataset['revision']}")
+        for capability in dataset["capabilities"]:
+            _show(capability)
+    if not found["datasets"]:
+        say("It publishes no dataset.")
+
+
+def _show(capability: dict[str, Any]) -> None:
+    """One capability: what it does, what it takes, and a question that means it."""
+    sensitivity = capability.get("sensitivity", "internal")
+    paragraph(f"{capability['name']} ({capability['effect']}, {sensitivity})", indent=_INDENT // 2)
+    shape = ", ".join(f"{p['name']} {p['type']}" for p in capability.get("parameters", ()))
+    paragraph(f"takes {shape or 'nothing'}", indent=_INDENT)
+    for example in capability.get("examples", ())[:1]:
+        paragraph(f'ask "{example}"', indent=_INDENT)
 
 
 async def verified_card(settings: Settings) -> RemoteCard:
@@ -64,7 +74,3 @@ def card_json(settings: Settings, verified: RemoteCard) -> dict[str, Any]:
             offer.public.to_json() for offer in verified.offers if isinstance(offer.public, DatasetDescriptor)
         ],
     }
-
-
-def _shape(capability: dict[str, Any]) -> str:
-    return "\n".join(f"{p['name']} {p['type']}" for p in capability.get("parameters", ()))

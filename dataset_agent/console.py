@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -78,6 +78,14 @@ def note(line: object) -> None:
     err.print(one_line(line))
 
 
+def paragraph(text: str | Text, *, first: str = "", indent: int) -> None:
+    """Text on standard output, wrapped at words to the width of the terminal; ``first`` stands in its indent."""
+    words = text if isinstance(text, Text) else Text(one_line(text))
+    for number, line in enumerate(words.wrap(out, max(_NARROWEST, out.width - indent))):
+        line.rstrip()
+        out.print(Text.assemble(first.ljust(indent) if number == 0 else " " * indent, line))
+
+
 def fail(message: object, code: int = EXIT_FAULT) -> typer.Exit:
     """Print one line to standard error; raise what is returned."""
     err.print(Text.assemble(("error:", "bold red"), " ", one_line(message)))
@@ -99,15 +107,15 @@ def table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
-    stacked: Sequence[Collection[str]] = (),
+    lead: Sequence[str] = (),
     right: Collection[str] = (),
 ) -> None:
     """A table for people that fits the width of the terminal (80 columns where there is none).
 
-    Where one line per row is too wide, columns named together in ``stacked`` share a cell, one
-    below the other; without ``stacked`` one column of text is folded where that is enough, else
-    the table is turned: one line per field. ``right`` names the columns of numbers. ``None`` is
-    an empty cell.
+    Where one line per row is too wide, only the columns of ``lead`` stay columns, and the others
+    stand below each row by their names; without ``lead`` one column of text is folded where that
+    is enough, else the table is turned: one line per field. ``right`` names the columns of
+    numbers. ``None`` is an empty cell.
     """
     texts = [["" if cell is None else plain(cell) for cell in row] for row in rows]
     if title:
@@ -116,14 +124,46 @@ def table(
     room = out.width - _GAP * (len(widths) - 1) - sum(widths)
     if room >= 0:
         _print(columns, texts, right)
-    elif stacked:
-        places = [[columns.index(name) for name in group] for group in stacked]
-        heads = ["\n".join(columns[place] for place in group) for group in places]
-        _print(heads, [["\n".join(row[place] for place in group) for group in places] for row in texts], right)
+    elif lead:
+        _led(columns, texts, lead, right)
     elif max(widths) + room >= _FOLDED:
         _print(columns, texts, right)
     else:
         _turned(columns, texts)
+
+
+def _led(columns: Sequence[str], rows: Sequence[Sequence[str]], lead: Sequence[str], right: Collection[str]) -> None:
+    """A line of leading columns for each row, and below it what the other columns hold, each by its name."""
+    places = [columns.index(name) for name in lead]
+    leading = [[one_line(row[place]) for place in places] for row in rows]
+    widths = _widths([lead, *leading])
+
+    def line(cells: Sequence[str]) -> str:
+        fitted = (
+            " " * (width - cell_len(cell)) + cell if name in right else set_cell_size(cell, width)
+            for name, cell, width in zip(lead, cells, widths, strict=True)
+        )
+        return (" " * _GAP).join(fitted)
+
+    out.print(Text(line(lead), style="bold"))
+    out.print("─" * (sum(widths) + _GAP * (len(widths) - 1)))
+    for row, cells in zip(rows, leading, strict=True):
+        out.print(line(cells))
+        others = [(name, cell) for name, cell in zip(columns, row, strict=True) if name not in lead and cell]
+        for told in _packed([f"{name} {one_line(cell)}" for name, cell in others], out.width - 2 * _GAP):
+            paragraph(told, indent=2 * _GAP)
+
+
+def _packed(parts: Sequence[str], width: int) -> list[str]:
+    """As many parts in each line as have room: a name and its value are not parted."""
+    lines: list[str] = []
+    for part in parts:
+        longer = f"{lines[-1]}, {part}" if lines else ""
+        if lines and cell_len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return lines
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:

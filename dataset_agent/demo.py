@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -18,10 +18,10 @@ from cache.opening import open_store
 from contract.settings import Settings
 from contract.verdict import Reason, Verdict
 from dataset_agent.answer_display import result_table
-from dataset_agent.asking import answer_to
+from dataset_agent.answering import answer_to
 from dataset_agent.cache_commands import entry_table
 from dataset_agent.card_command import card_json, verified_card
-from dataset_agent.console import AsJson, fail, one_line, out, print_json, say
+from dataset_agent.console import AsJson, fail, one_line, paragraph, print_json, say
 from dataset_agent.demo_services import DemoServices, demo_services
 from dataset_agent.edited_grant import send_edited_grant
 from dataset_agent.evidence_commands import Side, damage, ledger_keys, ledger_path
@@ -29,6 +29,7 @@ from evidence.verify import verify_ledger
 from root_agent.asking import Answer
 
 QUESTION = "Compare the recovery of batches B001 and B002"
+_INDENT: Final = 4
 PARAPHRASE = "How does the recovery of batch B001 compare with B002?"
 
 
@@ -62,9 +63,9 @@ class Story:
     def tell(self, title: str, outcome: str, ok: bool) -> None:
         self._steps.append(Step(title, outcome, ok))
         if not self._as_json:
-            say(f"{len(self._steps):>2}. {title}")
             status = ("ok", "green") if ok else ("NOT OK", "bold red")
-            out.print(Text.assemble("    ", status, "  ", one_line(outcome)))
+            paragraph(title, first=f"{len(self._steps):>2}.", indent=_INDENT)
+            paragraph(Text.assemble(status, "  ", one_line(outcome)), indent=_INDENT)
 
     def show(self, render: Callable[[], None]) -> None:
         if not self._as_json:
@@ -75,7 +76,8 @@ class Story:
         if self._as_json:
             print_json({"ok": good, "steps": [asdict(step) for step in self._steps]})
         elif good:
-            say("Everything held.")
+            say("Everything held. Next: the four doors of README.md, which begin with")
+            say("  dataset-agent keys init")
         if not good:
             raise fail("something did NOT hold: run it with --keep and read services.log in its home")
 

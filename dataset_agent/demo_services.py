@@ -25,6 +25,7 @@ from dataset_agent.console import note, progress
 from grants.keys import init_keys
 
 START_S: Final = 60.0
+_PATIENT_S: Final = 5.0  # a machine that is busy with something else is no part of the story
 _PROGRAM: Final = "from dataset_agent.cli import main; main()"
 
 
@@ -71,6 +72,7 @@ def _settings(home: Path) -> Settings:
         home,
         url=f"http://127.0.0.1:{_free_port()}",
         policy_url=f"http://127.0.0.1:{_free_port()}",
+        policy_budget=_PATIENT_S,
         state_url=given.state_url,
         cache_url=given.cache_url,
     )
@@ -84,6 +86,7 @@ def _start(settings: Settings, *command: str) -> subprocess.Popen[bytes]:
     wanted = {
         "HOME": str(settings.home),
         "POLICY_URL": settings.policy_url,
+        "POLICY_BUDGET": str(settings.policy_budget),
         "STATE_URL": settings.state_url,
         "CACHE_URL": settings.cache_url,
     }

@@ -34,7 +34,7 @@ _COLUMNS: Final = {
     "cache": "cache",
     "rows": "rows_returned",
 }
-_STACKED: Final = (("#",), ("when",), ("verdict", "reason", "policy"), ("dataset", "capability"), ("cache", "rows"))
+_LEAD: Final = ("#", "when", "verdict", "cache", "rows")
 
 
 class Side(StrEnum):
@@ -62,7 +62,7 @@ def list_rows(
         print_json(rows)
         return
     shown = [[_cell(row, name) for name in _COLUMNS.values()] for row in rows]
-    table(f"{file.path}: {len(rows)} of {size} rows", list(_COLUMNS), shown, stacked=_STACKED, right={"rows"})
+    table(f"{file.path}: {len(rows)} of {size} rows", list(_COLUMNS), shown, lead=_LEAD, right={"rows"})
 
 
 @evidence_app.command("verify")

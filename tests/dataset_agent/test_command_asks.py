@@ -93,7 +93,9 @@ def test_a_wide_answer_is_turned_to_fit_eighty_columns(command: CommandLine) -> 
     assert max(len(line) for line in run.out.splitlines()) <= 80
     assert re.search(r"^batch_id +B019 +B020 *$", run.out, re.M)
     assert re.search(r"^overall_recovery_pct +[\d.]+ +[\d.]+ *$", run.out, re.M)
-    assert run.err.splitlines()[0].startswith("GRANTED PRINCIPAL_AUTHORIZED by BPD-DATA-014")
+    assert run.err.splitlines()[0] == (
+        "GRANTED PRINCIPAL_AUTHORIZED by BPD-DATA-014: permits compare_batches on purification-batches"
+    )
     assert run.err.splitlines()[1].startswith("cache MISS, as of 2026-08-31T22:00:00")
 
 
@@ -161,6 +163,15 @@ def test_what_a_question_does_not_say_is_named_with_the_call_that_would_do(comma
     )
 
 
+def test_what_was_refused_is_not_proposed_again(command: CommandLine) -> None:
+    run = command("ask", "--as", "external_auditor", "Compare the recovery of batches B001")
+    assert run.code == 3
+    assert run.line == (
+        "REFUSED INSUFFICIENT_PRIVILEGE by BPD-DATA-009: "
+        "forbids compare_batches on purification-batches to this principal"
+    )
+
+
 def test_a_question_about_nothing_that_is_offered_says_where_to_look(command: CommandLine) -> None:
     run = command("ask", "--as", "analyst", "what is love")
     assert run.code == 4
@@ -183,6 +194,13 @@ def test_a_question_that_is_none_is_one_line(command: CommandLine, question: str
     run = command("ask", "--as", "analyst", question, stdin=stdin)
     assert run.code == 2
     assert said in run.line
+
+
+def test_a_question_that_is_none_is_refused_before_anything_is_loaded_for_it() -> None:
+    program = "import sys; from dataset_agent.cli import run; code = run(sys.argv[1:]); print(code, *sys.modules)"
+    code, *loaded = from_nothing("ask", "--as", "analyst", "", program=program).out.split()
+    assert code == "2"
+    assert not {"google.adk", "a2a", "fastapi", "httpx"} & set(loaded)
 
 
 def test_a_question_is_read_from_standard_input(command: CommandLine) -> None:

@@ -8,6 +8,18 @@ from tests.dataset_agent.command_line import from_nothing
 
 
 @pytest.mark.slow
+def test_the_demo_fits_eighty_columns_and_ends_with_what_to_do_next() -> None:
+    run = from_nothing("demo")
+    assert run.code == 0, run.out
+    lines = run.out.splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert lines[-2:] == [
+        "Everything held. Next: the four doors of README.md, which begin with",
+        "  dataset-agent keys init",
+    ]
+
+
+@pytest.mark.slow
 def test_the_demo_holds_whatever_the_settings_of_its_caller_are() -> None:
     run = from_nothing("demo", "--json", HOME="/no/such/home", AGENT_ID="urn:somebody:else", URL="http://127.0.0.1:1")
     assert run.code == 0, run.err

@@ -167,6 +167,26 @@ def test_a_cache_that_does_not_answer_is_one_line_for_who_looks_into_it(command:
         assert "not-to-be-shown" not in run.line
 
 
+@pytest.mark.parametrize("verb", [("keys",), ("keys", "--json"), ("stats",), ("show", "x")])
+def test_a_home_that_is_not_there_is_said_and_not_made(command: CommandLine, tmp_path: Path, verb: tuple[str]) -> None:
+    run = command("cache", *verb, HOME=str(tmp_path / "hmoe"))
+    assert run.code == 2
+    assert run.line == (
+        f"error: there is no home at {tmp_path}/hmoe: "
+        "correct DATASET_AGENT_HOME, or make one with dataset-agent keys init"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_looking_into_a_home_without_a_cache_makes_none(command: CommandLine, tmp_path: Path) -> None:
+    run = command("cache", "keys", HOME=str(tmp_path))
+    assert (run.code, run.out) == (0, "The cache is empty.\n")
+    assert run.err == f"nothing was ever stored in {tmp_path}: ask something, or check DATASET_AGENT_HOME\n"
+    assert command("cache", "keys", "--json", HOME=str(tmp_path)).json == []
+    assert command("cache", "stats", "--json", HOME=str(tmp_path)).json["entries"] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_address_that_nobody_could_ask_is_not_advertised(command: CommandLine) -> None:
     run = command("serve", "--port", "0", "--host", "0.0.0.0")
     assert run.code == 1
@@ -250,9 +270,9 @@ def test_a_terminal_without_the_letters_gets_escapes(command: CommandLine) -> No
     assert "'analyst µ'" in run.line
 
 
-def test_a_command_loads_nothing_that_another_one_needs() -> None:
+def test_a_command_loads_nothing_that_another_one_needs(tmp_path: Path) -> None:
     program = "import sys; from dataset_agent.cli import run; run(sys.argv[1:]); print(*sys.modules)"
-    loaded = from_nothing("cache", "stats", "--json", program=program).out.split()
+    loaded = from_nothing("cache", "stats", "--json", program=program, HOME=str(tmp_path)).out.split()
     assert "redis" in loaded or "sqlite3" in loaded
     assert not {"google.adk", "a2a", "fastapi", "duckdb", "cedarpy"} & set(loaded)
 

@@ -53,7 +53,11 @@ def test_the_key_of_the_table_is_what_cache_show_takes(command: CommandLine) -> 
         shown = command("cache", "show", end, "--json").json
         assert shown["key"] in whole
         assert shown["key"].endswith(end)
-    assert re.search(r"^capability +compare_batches", command("cache", "show", short[0]).out, re.M)
+    assert "    dataset purification-batches, version 2026.08.31, " in run.out
+    entry = command("cache", "show", short[0]).out
+    assert re.search(r"^capability +compare_batches", entry, re.M)
+    assert re.search(r"^age +\d+[sm] *$", entry, re.M)
+    assert re.search(r"^expires_in +\d+[smh] *$", entry, re.M)
 
 
 def test_a_key_that_names_no_entry_or_several_is_one_line(command: CommandLine) -> None:
@@ -78,7 +82,8 @@ def test_evidence_list_says_who_decided_what_under_which_policy(command: Command
     assert (refused["reason"], refused["policy_id"]) == ("INSUFFICIENT_PRIVILEGE", "BPD-DATA-009")
     run = command("evidence", "list", "--limit", "2")
     assert max(len(line) for line in run.out.splitlines()) <= 80
-    assert re.search(r"^2 +\d{4}-\d\d-\d\d ", run.out, re.M)
+    assert re.search(r"^2 +\d{4}-\d\d-\d\d \S+ +GRANTED +MISS +2$", run.out, re.M)
+    assert "    reason PRINCIPAL_AUTHORIZED, policy BPD-DATA-014\n" in run.out
     assert not re.search(r"^0 ", run.out, re.M)
     assert "u-eng-01" not in run.out + json.dumps(rows)
 
@@ -104,7 +109,10 @@ def test_grant_inspect_says_why_an_edited_grant_would_be_refused(command: Comman
     operation = Operation("SendMessage", negotiate=True)
     grant = asker.grant(asker.scope("purification-batches", "search"), operation, now=1_700_000_000)
     assert "now it would be REFUSED GRANT_EXPIRED" in command("grant", "inspect", grant).out
-    assert "now it would be REFUSED GRANT_MALFORMED" in command("grant", "inspect", "no.such.token").out
+    unreadable = command("grant", "inspect", "no.such.token")
+    assert "now it would be REFUSED GRANT_MALFORMED" in unreadable.out
+    assert (unreadable.code, command("grant", "inspect", "no.such.token", "--json").code) == (2, 2)
+    assert command("grant", "inspect", grant).code == 0
     empty = command("grant", "inspect", "-")
     assert empty.code == 2
     assert "there is no grant" in empty.line
@@ -118,6 +126,9 @@ def test_card_shows_what_may_be_asked_and_with_which_key_it_was_verified(command
     told = command("card", "--json").json
     assert told["card_verified"] is True
     assert f"Card signature verified with key {told['kid']}" in run.out
+    assert run.out.count('    ask "') == sum(len(dataset["capabilities"]) for dataset in told["datasets"])
+    assert '    ask "Compare the recovery of batches B001 and B002"\n' in run.out
+    assert "    takes batch_a STRING, batch_b STRING\n" in run.out
     assert {d["dataset"] for d in told["datasets"]} == {"chromatography-results", "purification-batches"}
 
 

@@ -66,7 +66,8 @@ def test_a_second_server_on_a_port_says_so_in_one_line(command: CommandLine, ser
     run = command("serve", "--port", port)
     assert run.code == 1
     assert run.line == (
-        f"error: cannot listen on 127.0.0.1:{port} (Address already in use): stop what uses it, or choose another --port"
+        f"error: cannot listen on 127.0.0.1:{port} (Address already in use): stop what uses it, "
+        "or choose another --port and set DATASET_AGENT_URL to it where it is asked from"
     )
 
 
@@ -103,6 +104,18 @@ def test_a_broken_dataset_is_listed_as_invalid_and_the_others_are_served(command
     doctor = command("doctor")
     assert doctor.code == 1
     assert CHROMATOGRAPHY in doctor.out
+
+
+def test_an_agent_whose_datasets_are_all_broken_is_answered_for_in_one_line(command: CommandLine, kept: Path) -> None:
+    for dataset in (PURIFICATION, CHROMATOGRAPHY, CLINICAL):
+        (kept / dataset / "descriptor.yaml").write_text("dataset: [")
+    assert command("reload", "--wait").code == 1
+    run = command("call", "search", "--as", "process_engineer", "--dataset", PURIFICATION, "--arg", "query=x")
+    assert run.code == 3
+    assert run.line.startswith("REFUSED DESCRIPTOR_INVALID")
+    card = command("card")
+    assert (card.code, card.err) == (0, "")
+    assert "It publishes no dataset." in card.out
 
 
 def test_a_broken_template_makes_its_dataset_invalid_with_file_and_line(command: CommandLine, kept: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from contract.result import ResultDocument
 from dataset_agent import console
 from dataset_agent.answer_display import result_table
-from dataset_agent.console import fail, note, one_line, plain, say, table
+from dataset_agent.console import fail, note, one_line, paragraph, plain, say, table
 
 LETTERS = ":x: :key: [red] [/] \\"
 
@@ -30,9 +30,35 @@ def test_a_narrow_table_has_a_line_per_row(capsys: pytest.CaptureFixture[str]) -
     assert shown(capsys) == ["Two", "name  count", "───────────", "a         1", "b"]
 
 
-def test_columns_that_are_too_many_share_cells_where_they_may(capsys: pytest.CaptureFixture[str]) -> None:
-    table("", ("first", "second"), [("a" * 50, "b" * 50)], stacked=(("first", "second"),))
-    assert shown(capsys) == ["first", "second", "─" * 50, "a" * 50, "b" * 50]
+def test_columns_that_are_too_many_stand_below_the_leading_ones_by_their_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [("a", 7, "b" * 40, None, "d" * 30), ("aa", None, "b" * 40, "c c", "d" * 30)]
+    table("", ("key", "count", "first", "second", "third"), rows, lead=("key", "count"), right={"count"})
+    assert shown(capsys) == [
+        "key  count",
+        "──────────",
+        "a        7",
+        f"    first {'b' * 40}",
+        f"    third {'d' * 30}",
+        "aa",
+        f"    first {'b' * 40}, second c c",
+        f"    third {'d' * 30}",
+    ]
+
+
+def test_leading_columns_that_fit_beside_the_others_are_columns_among_them(capsys: pytest.CaptureFixture[str]) -> None:
+    table("", ("key", "first"), [("a", "b")], lead=("key",))
+    assert shown(capsys)[0] == "key  first"
+
+
+def test_a_paragraph_is_wrapped_at_words_and_keeps_its_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    paragraph("word " * 40 + LETTERS, first=" 1.", indent=4)
+    lines = shown(capsys)
+    assert max(len(line) for line in lines) <= 80
+    assert lines[0].startswith(" 1. word word")
+    assert {line[:4] for line in lines[1:]} == {"    "}
+    assert " ".join(lines[0][4:].split() + [w for line in lines[1:] for w in line.split()]) == "word " * 40 + LETTERS
 
 
 def test_one_long_column_is_folded(capsys: pytest.CaptureFixture[str]) -> None:
