@@ -157,6 +157,8 @@ def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder:
 
 
 async def close_world(world: World) -> None:
-    """Close every engine; queries still running are interrupted."""
+    """Close every engine and the connection to a policy server; queries still running are interrupted."""
     for served in world.datasets.values():
         await served.engine.close()
+    if isinstance(world.evaluator, HttpEvaluator):
+        await world.evaluator.close()
