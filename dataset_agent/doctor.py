@@ -27,7 +27,7 @@ from dataset_agent.configuration import load_settings, unknown_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, table
 from dataset_agent.evidence_commands import Side, ledger_keys, ledger_path
 from evidence.reader import LedgerFile
-from grants.keys import FileSigner
+from grants.keys import AGENT_KEY, GRANT_KEY, HOLDER_KEY, FileSigner
 from grants.state import open_state
 from grants.trust import load_trust
 from remote_agent.world import check_datasets, engines_folder
@@ -67,15 +67,15 @@ def _environment() -> Iterator[Finding]:
 def _files(settings: Settings) -> Iterator[Finding]:
     yield _check("trust file", lambda: load_trust(settings.trust_path))
     for name, path in (
-        ("issuer key", settings.issuer_dir / "grant.jwk"),
-        ("root holder key", settings.root_dir / "holder.jwk"),
-        ("dataset agent key", settings.remote_dir / "agent.jwk"),
+        ("issuer key", settings.issuer_dir / GRANT_KEY),
+        ("root holder key", settings.root_dir / HOLDER_KEY),
+        ("dataset agent key", settings.remote_dir / AGENT_KEY),
     ):
         if path.exists():
             yield _check(name, lambda path=path: FileSigner.load(path))  # type: ignore[misc]
         else:
             yield Finding(name, "absent", "only needed where that role runs: dataset-agent keys init")
-    if settings.remote_dir.exists():
+    if (settings.remote_dir / AGENT_KEY).exists():
         yield _check("cache secret", lambda: load_secret(settings))
     yield from _ledgers(settings)
     yield _check("policies", lambda: _policies(settings))
