@@ -13,8 +13,8 @@ RUN python -m venv /opt/dataset-agent \
 RUN python -m venv /opt/build \
  && /opt/build/bin/pip install --require-hashes -r requirements-build.lock
 COPY . .
-RUN /opt/build/bin/python -m hatchling build -t wheel -d /tmp/wheel \
- && /opt/dataset-agent/bin/pip install --no-deps --no-index /tmp/wheel/*.whl \
+RUN /opt/build/bin/python -m hatchling build -t wheel -d /opt/wheel \
+ && /opt/dataset-agent/bin/pip install --no-deps --no-index /opt/wheel/*.whl \
  && /opt/dataset-agent/bin/python -m compileall -q /opt/dataset-agent/lib/python*/site-packages/dataset_agent \
  && /opt/dataset-agent/bin/pip uninstall -y pip
 

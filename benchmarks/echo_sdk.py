@@ -9,6 +9,7 @@ from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types.a2a_pb2 import Part, Task, TaskState, TaskStatus
+from a2a.utils.errors import TaskNotCancelableError
 from fastapi import FastAPI
 
 from benchmarks.serving import echo_app, echo_card, run
@@ -33,7 +34,7 @@ class Echo(AgentExecutor):
         await updater.complete()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        raise NotImplementedError("an echo is over before it could be cancelled")
+        raise TaskNotCancelableError(message="an echo is over before it could be cancelled")
 
 
 def create_app(port: int) -> FastAPI:
