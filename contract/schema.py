@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from contract.ids import Slug
+from contract.pattern import check_pattern
 from contract.scope import Mask, Sensitivity
 
 
@@ -60,8 +60,9 @@ Text = Annotated[str, Field(min_length=1, max_length=2_000)]
 class Column(Strict):
     """A column of a base table.
 
-    ``attribute`` says that columns of several tables are one thing (a site, a tenant): a row
-    constraint on one of them must stand on each of them that a capability reads.
+    ``attribute`` names what rows may be narrowed by (a site, a tenant): a holder may constrain
+    such a column although a capability does not show it, and a row constraint on one column
+    must stand on each of the same attribute that a capability reads.
     """
 
     name: Slug
@@ -94,8 +95,8 @@ class Table(Strict):
 class Parameter(Strict):
     """A typed parameter of a capability.
 
-    ``pattern`` is a regular expression the whole text must match; the interpreter also
-    uses it to find the argument in a question. ``values`` closes the domain; ``synonyms``
+    ``pattern`` is a regular expression (``contract.pattern`` says which) the whole text must match;
+    the interpreter also uses it to find the argument in a question. ``values`` closes the domain; ``synonyms``
     maps a value to other words for it. ``minimum`` and ``maximum`` are inclusive, as
     numbers or ISO text. ``repeated`` makes it an ARRAY whose order and duplicates carry
     no meaning. A parameter with neither ``default`` nor ``nullable`` is required.
@@ -121,9 +122,9 @@ class Parameter(Strict):
     def _consistent(self) -> Self:
         if self.pattern is not None:
             try:
-                re.compile(self.pattern)
-            except re.error as error:
-                raise ValueError(f"parameter {self.name}: pattern is not a regular expression: {error}") from error
+                check_pattern(self.pattern)
+            except ValueError as error:
+                raise ValueError(f"parameter {self.name}: pattern: {error}") from error
         if (self.pattern is not None or self.values) and self.type is not SqlType.STRING:
             raise ValueError(f"parameter {self.name}: pattern and values are for STRING")
         if set(self.synonyms) - set(self.values):

@@ -98,7 +98,8 @@ def _check_holder(template: Template, authority: Authority) -> None:
     A constraint is applied to the stored value, before masks and before groups are
     suppressed, so one that a holder chooses on a hidden column is an oracle on it. It is
     accepted where this agent's own policy already demands as much, else only on a column
-    that is shown unmasked, and on no restricted capability.
+    that this capability reads, or that the publisher declared an attribute, where it may be
+    seen unmasked; and on no restricted capability.
     """
     scope = authority.grant.scope
     demanded = authority.decision.obligations.rows
@@ -106,8 +107,11 @@ def _check_holder(template: Template, authority: Authority) -> None:
         own = demanded.get(name)
         if own is not None and constraint.covers(own):
             continue
-        hidden = authority.columns is not None and name not in authority.columns
-        if hidden or name in authority.masks or not _column(template, name).sensitivity.within(authority.sensitivity):
+        column = _column(template, name)
+        shown = name in template.columns_read or column.attribute is not None
+        if authority.columns is not None:
+            shown = shown and name in authority.columns
+        if not shown or name in authority.masks or not column.sensitivity.within(authority.sensitivity):
             raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "the grant constrains a column that it may not see")
         if authority.sensitivity is Sensitivity.RESTRICTED:
             raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "a holder may not constrain a restricted capability")

@@ -10,7 +10,7 @@ import pytest
 from tests.dataset_agent.command_line import HOUSE, CommandLine, Run, from_nothing
 from tests.running_agent import RunningAgent
 
-# what design section 9 promises; docs/command.md may add to it
+# the members that programs may rely on; docs/command.md may add to them
 PROMISED = {
     *("verdict", "decision", "remote", "dataset", "dataset_version", "revision", "capability", "arguments", "agent"),
     *("cache", "result", "provenance", "visited_nodes", "tool_calls", "mcp_calls", "a2a_calls", "attempts", "evidence"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from contract.authority import Authority
+from contract.schema import Table
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
 from queries.bind import bind
@@ -159,8 +161,24 @@ def _engine(folder: Path) -> DuckDbEngine:
     return DuckDbEngine.open(DATASET, "1.0.0", folder, TABLES, scratch=folder / "scratch", mask_key=MASK_KEY)
 
 
+def _narrowed_by(names: Iterable[str]) -> tuple[Table, ...]:
+    """The tables with each ``table.column`` declared an attribute of its own, which a holder may narrow by."""
+    wanted = {name: name.replace(".", "_") for name in names}
+    return tuple(
+        table.model_copy(
+            update={
+                "columns": tuple(
+                    column.model_copy(update={"attribute": wanted.get(f"{table.name}.{column.name}")})
+                    for column in table.columns
+                )
+            }
+        )
+        for table in TABLES
+    )
+
+
 def _reaching(case: dict[str, Any], loaded: Template) -> dict[str, Any]:
-    """The case without constraints on tables the template does not read: those are refused."""
+    """The case without constraints on what the template does not read: those are refused."""
     kinds = {kind: case[kind] for kind in ("rows", "grant_rows") if kind in case}
     kept = {
         kind: {name: value for name, value in rows.items() if name.split(".")[0] in loaded.tables_read}
@@ -184,7 +202,7 @@ async def test_governed_results_equal_those_of_tables_filtered_and_masked_before
     oracle = _engine(write(tmp_path / "oracle", _oracle(data, case)))
     try:
         for sql, declared, parameters, arguments in TEMPLATES:
-            loaded = template(sql, declared, *parameters)
+            loaded = template(sql, declared, *parameters, tables=_narrowed_by(case.get("grant_rows", ())))
             bound = bind(loaded, arguments)
             limits = {"max_rows": 100_000, "max_bytes": 10**8, "as_of": AS_OF}
             got, _ = await governed.run(_authority(**_reaching(case, loaded)), loaded, bound, **limits)
@@ -285,23 +303,28 @@ REGION_EU = {"orders.region": {"one_of": ["EU"]}}
 
 def test_a_constraint_on_a_table_that_is_not_read_is_refused_and_not_ignored() -> None:
     loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
-    for kind in ("rows", "grant_rows"):
-        case = {kind: {"customers.region": {"one_of": ["EU"]}}}
-        assert _refused(loaded, **case) is Reason.GRANT_CONSTRAINT_UNKNOWN
+    unread = {"customers.region": {"one_of": ["EU"]}}
+    assert _refused(loaded, rows=unread) is Reason.GRANT_CONSTRAINT_UNKNOWN
+    assert _refused(loaded, grant_rows=unread) is Reason.COLUMN_NOT_PERMITTED
 
 
-def test_columns_of_one_attribute_are_constrained_together() -> None:
-    tables = tuple(
+def _with_attribute(name: str) -> tuple[Table, ...]:
+    """The tables with every column of this name declared an attribute."""
+    return tuple(
         table.model_copy(
             update={
                 "columns": tuple(
-                    column.model_copy(update={"attribute": "region"}) if column.name == "region" else column
+                    column.model_copy(update={"attribute": name}) if column.name == name else column
                     for column in table.columns
                 )
             }
         )
         for table in TABLES
     )
+
+
+def test_columns_of_one_attribute_are_constrained_together() -> None:
+    tables = _with_attribute("region")
     sql = "SELECT o.id AS id FROM orders AS o JOIN customers AS c ON c.id = o.customer ORDER BY id"
     loaded = template(sql, "id:INT64", tables=tables)
     assert _refused(loaded, rows=REGION_EU) is Reason.GRANT_CONSTRAINT_UNKNOWN
@@ -311,13 +334,21 @@ def test_columns_of_one_attribute_are_constrained_together() -> None:
 
 
 def test_a_holder_may_not_constrain_what_it_may_not_see() -> None:
-    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64")
+    loaded = template("SELECT id, region FROM orders ORDER BY id", "id:INT64 region:STRING")
     holder = {"grant_rows": REGION_EU}
     govern(loaded, _authority(**holder))
-    hidden = _refused(loaded, **holder, grant_columns=["orders.id"])
     masked = _refused(loaded, **holder, masks={"orders.region": "hash"})
     restricted = _refused(loaded, **holder, sensitivity=Sensitivity.RESTRICTED)
-    assert {hidden, masked, restricted} == {Reason.COLUMN_NOT_PERMITTED}
+    without = template("SELECT id FROM orders ORDER BY id", "id:INT64")
+    unread = _refused(without, **holder)
+    assert {masked, restricted, unread} == {Reason.COLUMN_NOT_PERMITTED}
+
+
+def test_a_holder_may_narrow_by_an_attribute_that_is_not_shown() -> None:
+    tables = _with_attribute("region")
+    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64", tables=tables)
+    govern(loaded, _authority(grant_rows=REGION_EU))
+    assert _refused(loaded, grant_rows=REGION_EU, grant_columns=["orders.id"]) is Reason.COLUMN_NOT_PERMITTED
 
 
 def test_a_holder_may_not_constrain_a_column_above_the_capability() -> None:
@@ -334,7 +365,9 @@ def test_a_holder_may_not_constrain_a_column_above_the_capability() -> None:
         )
         for table in TABLES
     )
-    loaded = template("SELECT id FROM orders ORDER BY id", "id:INT64", tables=tables)
+    loaded = template("SELECT id, note FROM orders ORDER BY id", "id:INT64 note:STRING", tables=tables)
+    narrow = template("SELECT id FROM orders ORDER BY id", "id:INT64", tables=tables)
+    assert _refused(narrow, grant_rows={"orders.note": {"prefix": "a"}}) is Reason.COLUMN_NOT_PERMITTED
     assert _refused(loaded, grant_rows={"orders.note": {"prefix": "a"}}) is Reason.COLUMN_NOT_PERMITTED
 
 

@@ -188,3 +188,9 @@ def test_a_discover_leaf_with_a_scope_shows_no_more_than_the_scope(asker: Asker)
     card = asker.rpc("GetExtendedAgentCard", {}, headers).json()["result"]
     shown = {name: [c["name"] for c in raw["capabilities"]] for name, raw in described(card).items()}
     assert shown == {DATASET: ["search"]}
+
+
+def test_a_filter_cannot_read_a_column_that_no_capability_shows(asker: Asker) -> None:
+    warm = constraints({"step_condition.temperature_c": {"min": "20.8"}})
+    task = granted(asker, DATASET, CAPABILITY, COMPARE, constraints=warm)
+    assert decision_of(task)["reason"] == "COLUMN_NOT_PERMITTED"
