@@ -95,9 +95,9 @@ class Table(Strict):
 class Parameter(Strict):
     """A typed parameter of a capability.
 
-    ``pattern`` is a regular expression (``contract.pattern`` says which) the whole text must match;
-    the interpreter also uses it to find the argument in a question. ``values`` closes the domain; ``synonyms``
-    maps a value to other words for it. ``minimum`` and ``maximum`` are inclusive, as
+    ``pattern`` is a regular expression (``contract.pattern`` says which) the whole text must
+    match; the interpreter also uses it to find the argument in a question. ``values`` closes
+    the domain; ``synonyms`` maps a value to other words for it. ``minimum`` and ``maximum`` are inclusive, as
     numbers or ISO text. ``repeated`` makes it an ARRAY whose order and duplicates carry
     no meaning. A parameter with neither ``default`` nor ``nullable`` is required.
     """

@@ -17,10 +17,8 @@ from contract.ids import is_nfc
 from contract.schema import Case, Parameter, SqlType
 from control_plane.words import stems
 
-MAX_PATTERN_LENGTH: Final = 200
 MAX_TOKEN_LENGTH: Final = 64
 NUMERIC: Final = frozenset({SqlType.INT64, SqlType.FLOAT64, SqlType.NUMERIC})
-_MAX_UNBOUNDED: Final = 2
 _MAX_NUMBER_LENGTH: Final = 80
 _MOMENTS: Final[Mapping[SqlType, Callable[[str], Any]]] = MappingProxyType(
     {
@@ -61,22 +59,6 @@ def names_of(parameter: Parameter, value: str) -> tuple[tuple[str, ...], ...]:
     return tuple(_phrase(text) for text in (value, *parameter.synonyms.get(value, ())))
 
 
-@lru_cache(maxsize=1_024)
-def is_safe_pattern(pattern: str) -> bool:
-    """Whether a foreign descriptor's pattern can be matched in bounded time.
-
-    ``re`` has no timeout, so groups that repeat, look-arounds, references back and more
-    than two unbounded repeats are not run.
-    """
-    if len(pattern) > MAX_PATTERN_LENGTH:
-        return False
-    plain = re.sub(r"\\[^1-9]", "x", pattern)
-    plain = re.sub(r"\[\^?\]?[^\]]*\]", "x", plain)
-    if "\\" in plain or re.search(r"\(\?(?!:)|\)(?:[*+]|\{)", plain):
-        return False
-    return len(re.findall(r"[*+]|\{\d*,\}|\{\d*,\d{3,}\}", plain)) <= _MAX_UNBOUNDED
-
-
 def _text(parameter: Parameter, value: str) -> str | None:
     text = {Case.UPPER: value.upper(), Case.LOWER: value.lower(), Case.KEEP: value}[parameter.case]
     if not text or len(text) > parameter.max_length or not is_nfc(text) or "\x00" in text:
@@ -85,8 +67,7 @@ def _text(parameter: Parameter, value: str) -> str | None:
         return text if text in parameter.values else _by_name(parameter, value)
     if parameter.pattern is None:
         return text
-    bounded = len(text) <= MAX_TOKEN_LENGTH and is_safe_pattern(parameter.pattern)
-    return text if bounded and re.fullmatch(parameter.pattern, text) else None
+    return text if len(text) <= MAX_TOKEN_LENGTH and re.fullmatch(parameter.pattern, text) else None
 
 
 def _by_name(parameter: Parameter, value: str) -> str | None:

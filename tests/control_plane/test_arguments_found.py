@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 from contract.schema import Parameter
 from control_plane.arguments import find_arguments
-from control_plane.confirm import confirm, is_safe_pattern
+from control_plane.confirm import confirm
 from tests.control_plane.control_plane_world import NOW
 
 
@@ -157,28 +156,6 @@ def test_an_optional_parameter_that_is_not_clear_is_told_as_open() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    ["(a+)+", "(a|a)*b", "(a*)*", "([a-z]+)*", "a*a*a*b", "(?=a)a", r"(a)\1", "(?P<x>a)+", "(a{1,9}){1,9}", "a" * 201],
-)
-def test_a_pattern_that_could_run_away_is_not_run(pattern: str) -> None:
-    assert not is_safe_pattern(pattern)
-
-
-@pytest.mark.parametrize(
-    "pattern", ["B[0-9]{3}", "[A-Z]+-[0-9]+", "(?:AB|CD)[0-9]{1,6}", r"\d{4}\.\d{2}", "[*+]x", "L-?[0-9]+"]
-)
-def test_a_plain_pattern_is_run(pattern: str) -> None:
-    assert is_safe_pattern(pattern)
-
-
-def test_a_hostile_pattern_costs_no_time() -> None:
-    hostile = _parameter("lot", "STRING", pattern="([a-z]+)*X")
-    started = time.perf_counter()
-    assert _find("a" * 3_000 + " " + "ab " * 300, hostile)[0] == {}
-    assert time.perf_counter() - started < 1
-
-
-@pytest.mark.parametrize(
     ("kind", "value", "confirmed"),
     [
         ("INT64", 5, 5),
@@ -213,7 +190,7 @@ def _problems(question: str, *parameters: Parameter) -> dict[str, str]:
 
 
 def test_a_long_or_unprintable_pattern_is_not_quoted() -> None:
-    for pattern in ("L[0-9]{1}" + "(?:x)?" * 12, "L[0-9]\x1b"):
+    for pattern in ("L[0-9]{1}" + "|Q[0-9]{1}" * 8, "L[0-9]\x1b"):
         assert _problems("lot L12", _parameter("lot", "STRING", pattern=pattern)) == {
             "lot": "L12 does not match the declared pattern"
         }
