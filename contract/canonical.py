@@ -13,6 +13,10 @@ from typing import Any, NoReturn
 import rfc8785
 
 MAX_DEPTH = 32
+_LONG = 400
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_LONG + 1))
+_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
@@ -69,8 +73,9 @@ def check_shape(data: bytes, *, max_values: int, max_depth: int = MAX_DEPTH) -> 
     """Bound what parsing ``data`` as JSON may cost, without parsing it.
 
     Raises ``InvalidJson`` for bytes that are not UTF-8 without NUL (another encoding would be
-    read by some parsers), for more than about ``max_values`` values and for nesting deeper
-    than ``max_depth``. What is inside strings does not count.
+    read by some parsers), for lone surrogates and numbers of over ``_LONG`` digits (which some
+    parsers read and no writer writes), for more than about ``max_values`` values and for
+    nesting deeper than ``max_depth``. What is inside strings does not count.
     """
     if b"\x00" in data:
         raise InvalidJson("JSON is not UTF-8")
@@ -78,9 +83,11 @@ def check_shape(data: bytes, *, max_values: int, max_depth: int = MAX_DEPTH) -> 
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidJson("JSON is not UTF-8") from error
-    if data.count(b",") + data.count(b"{") + data.count(b"[") <= max_depth:
-        return
+    if b"\\u" in data and _SURROGATE.search(_PAIR.sub(b"", data.replace(b"\\\\", b""))):
+        raise InvalidJson("JSON text holds a lone surrogate")
     bare = _STRING.sub(b"", data)
+    if _LONG_NUMBER.search(bare):
+        raise InvalidJson(f"JSON has a number of over {_LONG} digits")
     if bare.count(b",") + bare.count(b"{") + bare.count(b"[") > max_values:
         raise InvalidJson(f"JSON has more than {max_values} values")
     _check_depth(bare.decode("utf-8"), max_depth)

@@ -196,10 +196,23 @@ async def recheck(authority: Authority, service: Service) -> None:
 async def record(trail: Trail, service: Service) -> Receipt:
     """The terminal row, durable before anything leaves. Raises ``EVIDENCE_UNAVAILABLE``.
 
-    Cancelling the wait does not take the row back, so it counts as written from here on.
+    A row that is being written is not taken back, so from here on the call is past cancelling.
     """
     trail.recorded = True
-    return await service.ledger.append_async(trail.row(service.agent_id, service.clock()))
+    return await past_cancelling(service.ledger.append_async(trail.row(service.agent_id, service.clock())))
+
+
+async def past_cancelling(work: Awaitable[Receipt]) -> Receipt:
+    """Await ``work`` to its end, whoever cancels the waiting task meanwhile."""
+    writing = asyncio.ensure_future(work)
+    while not writing.done():
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            if writing.cancelled() or (waiting := asyncio.current_task()) is None:
+                raise
+            waiting.uncancel()
+    return writing.result()
 
 
 def describe(authority: Authority, call: BoundCall, found: Found, request: Request, service: Service) -> Draft:
@@ -258,7 +271,7 @@ async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, servi
         return await refuse(stop, trail, service)
     except asyncio.CancelledError:
         gone = NotGranted(Reason.CANCELLED, "the caller went away or cancelled the task")
-        await asyncio.shield(refuse(gone, trail, service))
+        await refuse(gone, trail, service)
         raise
     except Exception as fault:
         # The text of an unforeseen fault may quote a row or an argument: only its type is logged.

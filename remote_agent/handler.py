@@ -78,7 +78,11 @@ class GovernedRequestHandler(RequestHandler):
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         caller, request = self._admit_message(params, context, "SendMessage")
         task_id, context_id = _ids(params.message)
-        answer = await self._run(caller, request, task_id, context_id)
+        running = self._begin(caller, request, task_id, context_id)
+        try:
+            answer = await self._answered(running)
+        finally:
+            await self._end(task_id, running)
         return self._finish(answer, caller, task_id, context_id)
 
     @validate_request_params
@@ -87,8 +91,12 @@ class GovernedRequestHandler(RequestHandler):
     ) -> AsyncGenerator[Event]:
         caller, request = self._admit_message(params, context, "SendStreamingMessage")
         task_id, context_id = _ids(params.message)
-        yield _working(task_id, context_id)
-        answer = await self._run(caller, request, task_id, context_id)
+        running = self._begin(caller, request, task_id, context_id)
+        try:
+            yield _working(task_id, context_id)
+            answer = await self._answered(running)
+        finally:
+            await self._end(task_id, running)
         task = self._finish(answer, caller, task_id, context_id)
         for artifact in task.artifacts:
             yield TaskArtifactUpdateEvent(task_id=task_id, context_id=context_id, artifact=artifact, last_chunk=True)
@@ -109,7 +117,8 @@ class GovernedRequestHandler(RequestHandler):
         running = self._running.get(params.id)
         if running is None:
             raise TaskNotCancelableError
-        running.stop()
+        if not await running.end():
+            raise TaskNotCancelableError  # it had its outcome before it could be stopped
         task.status.state = TaskState.TASK_STATE_CANCELED
         self._tasks.remember(owner, task)
         return task
@@ -168,15 +177,23 @@ class GovernedRequestHandler(RequestHandler):
             params.message.context_id = earlier.context_id
         return caller, to_request(params, caller, grants, method)
 
-    async def _run(self, caller: Caller, request: Request, task_id: str, context_id: str) -> Answer:
+    def _begin(self, caller: Caller, request: Request, task_id: str, context_id: str) -> Running:
         if task_id in self._running:
             raise UnsupportedOperationError(message="the task is being answered: wait for it or cancel it")
-        running = self._running[task_id] = Running(caller.owner, context_id, lambda: self._answer(request))
+        self._running[task_id] = Running(caller.owner, context_id, lambda: self._answer(request))
+        return self._running[task_id]
+
+    async def _answered(self, running: Running) -> Answer:
         try:
             return await running.finish()
         except Faulty:
             # The SDK would put the text of the fault, and what it quotes, into the response.
             raise InternalError(message=InternalError.message) from None
+
+    async def _end(self, task_id: str, running: Running) -> None:
+        """Also where the caller left: what runs for nobody is stopped, and recorded."""
+        try:
+            await running.end()
         finally:
             del self._running[task_id]
 

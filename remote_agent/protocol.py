@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from a2a.server.jsonrpc_models import JSONRPCError
+from a2a.server.jsonrpc_models import InternalError as JSONRPCInternalError
+from a2a.server.jsonrpc_models import JSONParseError, JSONRPCError
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.server.routes import create_rest_routes
 from a2a.server.routes.common import ServerCallContextBuilder
@@ -42,14 +43,15 @@ class QuietDispatcher(JsonRpcDispatcher):
 
 
 def _without_quotes(error: Exception | JSONRPCError | A2AError) -> Exception | JSONRPCError | A2AError:
+    """The error with its code. Texts that came from an exception, and may quote a request, become fixed ones."""
     data = getattr(error, "data", None)
     if isinstance(error, (InvalidParamsError, InvalidRequestError)) and isinstance(data, dict) and "parseError" in data:
         return type(error)(message=_MALFORMED)
-    if isinstance(error, (A2AError, JSONRPCError)) and not isinstance(error, InternalError):
-        return error
-    if isinstance(error, InternalError) and error.message == InternalError.message:
-        return error
-    return InternalError(message="the dataset agent failed")
+    if isinstance(error, JSONParseError):
+        return JSONParseError(message="the body is not valid JSON")
+    if isinstance(error, (InternalError, JSONRPCInternalError)) or not isinstance(error, (A2AError, JSONRPCError)):
+        return InternalError(message="the dataset agent failed")
+    return error
 
 
 def jsonrpc_routes(handler: RequestHandler, contexts: ServerCallContextBuilder) -> list[BaseRoute]:

@@ -39,21 +39,23 @@ class Running:
             self._work.cancel()
 
     async def finish(self) -> Answer:
-        """The answer. A caller who goes away stops the work, and waits until it is recorded.
-
-        Raises ``Faulty`` for what the path did not turn into an outcome.
-        """
+        """The answer. Raises ``Faulty`` for what the path did not turn into an outcome."""
         try:
             return await asyncio.shield(self._work)
         except asyncio.CancelledError:
-            if self._work.done():  # stopped by its owner, not by a caller who left
-                return Answer(decision=NotGranted(Reason.CANCELLED, "the task was cancelled").decision(""))
-            self.stop()
-            await asyncio.wait({self._work})
-            raise
+            if not self._work.done():
+                raise  # the caller who waits went away, not the work
+            return Answer(decision=NotGranted(Reason.CANCELLED, "the task was cancelled").decision(""))
         except Exception as fault:
             log.error("a request failed with %s", type(fault).__name__)
             raise Faulty from None
+
+    async def end(self) -> bool:
+        """Stop what still runs and wait until it is recorded; whether it was stopped before an outcome."""
+        if not self._work.done():
+            self.stop()
+            await asyncio.wait({self._work})
+        return self._work.cancelled()
 
     async def _go(self, answer: Callable[[], Awaitable[Answer]]) -> Answer:
         self._started = True

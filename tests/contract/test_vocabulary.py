@@ -89,12 +89,16 @@ def test_json_that_could_be_read_two_ways_is_not_read(data: bytes) -> None:
 def test_the_cost_of_a_body_is_bounded_without_parsing_it() -> None:
     check_shape(json.dumps({"a": [1] * 100}).encode(), max_values=200)
     check_shape(json.dumps({"a": '[{,\\"' * 10_000}).encode(), max_values=10)
+    check_shape(json.dumps({"a": "\U0001f9ea", "b": "\\\\ud800", "c": "9" * 5_000}).encode(), max_values=10)
     for hostile in (
         b"[" * 33,
         b"[" + b"0," * 300 + b"0]",
         b"[" + b"{}," * 300 + b"0]",
         '{"Ģ":[[[]]]}'.encode("utf-16-le"),
         b'{"a":"\xff"}',
+        b'{"id":"\\ud800"}',
+        b'{"id":"\\udc00\\ud800"}',
+        b'{"a":' + b"9" * 5_000 + b"}",
     ):
         with pytest.raises(InvalidJson):
             check_shape(hostile, max_values=200)
