@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 import uvicorn
@@ -21,7 +22,6 @@ from dataset_agent.console import note
 from dataset_agent.run_files import Kind, run_file
 
 DRAIN_S: Final = 20
-_ANY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 
 
 def server_settings() -> dict[str, Any]:
@@ -72,7 +72,7 @@ def address_of(listener: socket.socket) -> str:
 
 def advertised_address(settings: Settings, listener: socket.socket) -> str:
     """What a card may say. Raises CONFIGURATION where only the operator can know it."""
-    if settings.public_url is None and listener.getsockname()[0] in _ANY_ADDRESS:
+    if settings.public_url is None and _is_any_address(listener.getsockname()[0]):
         raise DatasetAgentError(
             Component.COMMAND,
             Category.CONFIGURATION,
@@ -80,6 +80,12 @@ def advertised_address(settings: Settings, listener: socket.socket) -> str:
             f"{settings.host} is every address and none that a client could ask: set DATASET_AGENT_PUBLIC_URL",
         )
     return settings.public_url or address_of(listener)
+
+
+def _is_any_address(host: str) -> bool:
+    found = ip_address(host)
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return (mapped or found).is_unspecified
 
 
 async def serve_app(

@@ -187,8 +187,9 @@ def test_looking_into_a_home_without_a_cache_makes_none(command: CommandLine, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_address_that_nobody_could_ask_is_not_advertised(command: CommandLine) -> None:
-    run = command("serve", "--port", "0", "--host", "0.0.0.0")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:0.0.0.0", "::ffff:0:0"])
+def test_an_address_that_nobody_could_ask_is_not_advertised(command: CommandLine, host: str) -> None:
+    run = command("serve", "--port", "0", "--host", host)
     assert run.code == 1
     assert "set DATASET_AGENT_PUBLIC_URL" in run.line
 
