@@ -157,9 +157,9 @@ def test_a_reload_that_nobody_waits_for_is_only_asked(command: CommandLine) -> N
 
 def test_what_a_killed_process_left_behind_is_not_signalled(tmp_path: Path) -> None:
     run_file = tmp_path / "run" / "serve-1.json"  # process 1 is alive, and nobody's dataset agent
-    run_file.parent.mkdir()
+    run_file.parent.mkdir(mode=0o700)
     run_file.write_text('{"pid": 1, "port": 1, "began": 0, "generation": 1, "fault": null, "invalid": {}}')
-    run_file.with_suffix(".lock").touch()
+    run_file.with_suffix(".lock").touch(mode=0o600)
     run = CommandLine({"HOME": str(tmp_path)})("reload", "--wait")
     assert run.code == 2
     assert run.line == f"error: nothing is served from {tmp_path}: start it with dataset-agent serve"
