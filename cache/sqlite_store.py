@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ _MAX_LIFE_S: Final = 86_400.0 * 366
 _MAX_SKEW_S: Final = 86_400.0
 # B-tree splits and indexes need room that an entry's own size does not tell.
 _SLACK: Final = 0.9
+_CREATING: Final = threading.Lock()
 _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS entries (
          key TEXT PRIMARY KEY, exp REAL NOT NULL, used REAL NOT NULL, hits INTEGER NOT NULL DEFAULT 0,
@@ -63,6 +64,8 @@ class SqliteStore:
         self._touched: dict[str, tuple[float, int]] = {}
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
+        self._names = tuple(f"{path}{suffix}" for suffix in ("", "-wal", "-shm"))
+        self._files: tuple[tuple[int, int] | None, ...] = ()
 
     async def get(self, key: str, *, now: float) -> bytes | None:
         # On the loop's thread: a read takes microseconds, and WAL readers never wait for a writer.
@@ -167,10 +170,13 @@ class SqliteStore:
         except StoreUnavailable:
             pass
         with self._lock:
-            for db in (self._reader, self._writer):
-                if db is not None:
-                    db.close()
-            self._reader = self._writer = None
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        for db in (self._reader, self._writer):
+            if db is not None:
+                db.close()
+        self._reader = self._writer = None
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
@@ -205,6 +211,13 @@ class SqliteStore:
             db.executemany("DELETE FROM entries WHERE rowid = ?", victims)
 
     def _read(self) -> sqlite3.Connection:
+        """The loop's connection; where the files were replaced, both are made anew.
+
+        SQLite would lend the index of one still open to a new one.
+        """
+        if self._reader is not None and self._files != self._files_now():
+            with self._lock:
+                self._disconnect()
         if self._reader is None:
             with self._lock:
                 self._connect_writer()
@@ -215,18 +228,45 @@ class SqliteStore:
         if self._writer is None:
             _create_private(self._path)
             db = self._connect(WRITE_WAIT_S)
-            _prepare(db, self._max_bytes)
-            self._writer = db
+            try:
+                _prepare(db, self._max_bytes)
+            except BaseException:
+                db.close()
+                raise
+            self._writer, self._files = db, self._files_now()
+        elif self._files != self._files_now():
+            if self._reader is not None:  # the loop may be reading: it closes both at its next read
+                raise sqlite3.OperationalError("the file was replaced")
+            self._disconnect()
+            return self._connect_writer()
         return self._writer
+
+    def _files_now(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(_identity(name) for name in self._names)
 
     def _connect(self, wait_s: float) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=wait_s, isolation_level=None, check_same_thread=False)
 
 
 def _create_private(path: Path) -> None:
-    """Make the file so that only its owner can read it; SQLite's side files take its mode."""
+    """Make the file so that only its owner can read it; SQLite's side files take its mode.
+
+    A file that is there is never opened: to close any descriptor of a file drops every lock
+    that the process holds on it (POSIX), so other processes would take away the log of a
+    connection in use.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    with _CREATING, suppress(FileExistsError):
+        if not path.exists():
+            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _identity(name: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(name)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _prepare(db: sqlite3.Connection, max_bytes: int) -> None:

@@ -30,7 +30,7 @@ from evidence.group import GroupCommit, LedgerBusy
 from evidence.merkle import leaf_hash
 from evidence.reader import LedgerFile, stranger
 from evidence.row import LedgerRow, leaf_data
-from evidence.sqlite_file import BUSY_SECONDS, connect
+from evidence.sqlite_file import BUSY_SECONDS, connect, files_of
 from evidence.subjects import Subject, SubjectKeys, opening_of
 
 _RETRY_SECONDS: Final = 0.0003
@@ -49,7 +49,7 @@ class Ledger:
         self._connection = connection
         self._subjects = subjects
         self._lock = threading.Lock()
-        self._file_id = _file_id(path)
+        self._files = files_of(path)
         self._newest: Checkpoint | None = None
         self._group = GroupCommit(self._commit, patience=BUSY_SECONDS)
 
@@ -210,20 +210,24 @@ class Ledger:
             self._connection.execute(
                 UPDATE_HEAD, (newest.size, newest.root, newest.time, newest.signature, head.frontier.to_bytes())
             )
+        self._check_files()  # or nobody else would ever see what was committed
         self._newest = newest
         return receipts
 
     def _continued(self, head: Head) -> Head:
         """``head``, unless the file was replaced or rolled back under a running service."""
         newest = self._newest
-        if _file_id(self._path) != self._file_id:
-            raise InvalidLedger("the ledger file was replaced")
+        self._check_files()
         if newest is not None and (
             head.checkpoint.size < newest.size
             or (head.checkpoint.size == newest.size and head.checkpoint.root != newest.root)
         ):
             raise InvalidLedger("the ledger was rolled back")
         return head
+
+    def _check_files(self) -> None:
+        if files_of(self._path) != self._files:
+            raise InvalidLedger("the ledger file was replaced")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -268,11 +272,6 @@ def _withheld_on_fault() -> Iterator[None]:
         raise NotGranted(
             Reason.EVIDENCE_UNAVAILABLE, "the outcome could not be recorded, so nothing is released"
         ) from error
-
-
-def _file_id(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino
 
 
 def _damaged(path: Path, why: str) -> DatasetAgentError:

@@ -6,12 +6,14 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 BUSY_SECONDS: Final = 5.0
+_CREATING: Final = threading.Lock()
 
 
 def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
@@ -19,9 +21,7 @@ def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
 
     The caller serialises threads. Raises ``sqlite3.Error`` or ``OSError``.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    _create_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
@@ -31,6 +31,35 @@ def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _create_private(path: Path) -> None:
+    """Make the file so that only its owner can read it; SQLite's side files take its mode.
+
+    A file that is there is never opened: to close any descriptor of a file drops every lock
+    that the process holds on it (POSIX), so other processes would take away the log of a
+    connection in use.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _CREATING, suppress(FileExistsError):
+        if not path.exists():
+            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def files_of(path: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Which files the database, its log and the log's index are; none changes under an open connection.
+
+    Where one did, other processes no longer read what this one writes.
+    """
+    return tuple(_identity(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class WrittenMeanwhile(sqlite3.OperationalError):
@@ -51,6 +80,7 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection]:
         with _reading(path, "mode=ro") as connection:
             yield connection
     elif wal.exists():
+        # A connection of this process would have a -shm, so that no lock of ours is lost by copying.
         with tempfile.TemporaryDirectory(prefix="dataset-agent-ledger-") as folder:
             copy = Path(folder, path.name)
             shutil.copyfile(path, copy)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -50,6 +52,21 @@ CREATE TABLE IF NOT EXISTS revoked (
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _SWEEP: Final = 64
 """Rows of leaves that have long expired, removed with every spend."""
+_CREATING: Final = threading.Lock()
+
+_Identity = tuple[int, int]
+
+
+class _FilesReplaced(OSError):
+    """A connection's file, or the log beside it, is no longer what other processes open."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What the connections of a store know together: the file last used, and whether something in it was lost."""
+
+    file: _Identity | None = None
+    lost: bool = False
 
 
 class SqliteState:
@@ -62,8 +79,9 @@ class SqliteState:
     def __init__(self, path: Path, *, budget: float = BUDGET) -> None:
         boot = _boot_id()
         self._path = path
-        self._here = _StateFile(path, wait=0.0, boot=boot)
-        self._patient = _StateFile(path, wait=budget, boot=boot)
+        self._memory = _Memory()
+        self._here = _StateFile(path, self._memory, wait=0.0, boot=boot)
+        self._patient = _StateFile(path, self._memory, wait=budget, boot=boot)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grants-state")
 
     @classmethod
@@ -116,6 +134,18 @@ class SqliteState:
 
     async def _run_raw(self, work: Callable[[_StateFile], T]) -> T:
         try:
+            return await self._run_once(work)
+        except _FilesReplaced:
+            self._let_go()
+            return await self._run_once(work)
+
+    def _let_go(self) -> None:
+        """Close both connections, without giving way: SQLite would lend the index of one still open to a new one."""
+        self._here.disconnect()
+        self._thread.submit(self._patient.disconnect).result()
+
+    async def _run_once(self, work: Callable[[_StateFile], T]) -> T:
+        try:
             return work(self._here)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -126,12 +156,15 @@ class SqliteState:
 class _StateFile:
     """One connection to the file; ``wait`` is how many seconds it waits for another's lock."""
 
-    def __init__(self, path: Path, *, wait: float, boot: str | None) -> None:
+    def __init__(self, path: Path, memory: _Memory, *, wait: float, boot: str | None) -> None:
         self._path = path
+        self._beside = (f"{path}-wal", f"{path}-shm")
+        self._memory = memory
         self._wait = wait
         self._boot = boot
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file: _Identity | None = None
+        self._logs: tuple[_Identity | None, ...] = ()
 
     def spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
         with self._writing(now) as connection:
@@ -163,16 +196,22 @@ class _StateFile:
             pass
 
     def connect(self, armed: int | None) -> sqlite3.Connection:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        _create_private(self._path)
         identity = _identity(self._path)
         connection = sqlite3.connect(self._path, isolation_level=None, timeout=self._wait)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._boot else 'FULL'}")
-        connection.executescript(_SCHEMA)
-        if armed is not None:
-            _arm(connection, armed, self._boot)
-        self._connection, self._file = connection, identity
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._boot else 'FULL'}")
+            connection.executescript(_SCHEMA)
+            if armed is not None:
+                _arm(connection, armed, self._boot)
+        except BaseException:
+            connection.close()
+            raise
+        if self._memory.file not in (None, identity):
+            self._memory.lost = True
+        self._memory.file = identity
+        self._connection, self._file, self._logs = connection, identity, self._logs_now()
         return connection
 
     def disconnect(self) -> None:
@@ -200,17 +239,46 @@ class _StateFile:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+        self._check_files()  # or nobody else would ever see what was committed
 
     def _current(self, now: float | None) -> sqlite3.Connection:
-        """The connection, made anew where the file is no longer the one that was opened.
+        """The connection, made where there is none; armed anew, as soon as ``now`` is known, after a loss.
 
         The first connection of a store that another one already opened arms nothing.
         """
-        if self._connection is not None and self._file == _identity(self._path):
-            return self._connection
-        lost = self._connection is not None
-        self.disconnect()
-        return self.connect(armed_after_loss(now) if lost and now is not None else None)
+        if self._connection is None:
+            connection = self.connect(None)
+        else:
+            self._check_files()
+            connection = self._connection
+        if self._memory.lost and now is not None:
+            _arm_again(connection, armed_after_loss(now), self._boot)
+            self._memory.lost = False
+        return connection
+
+    def _check_files(self) -> None:
+        """A log that was taken away may hold spends and revocations that the next one does not."""
+        if self._logs != self._logs_now():
+            self._memory.lost = True
+        elif self._file == _identity(self._path):
+            return
+        raise _FilesReplaced("the state file was replaced")
+
+    def _logs_now(self) -> tuple[_Identity | None, ...]:
+        return tuple(_identity(path) for path in self._beside)
+
+
+def _create_private(path: Path) -> None:
+    """Make the file so that only its owner can read it; SQLite's side files take its mode.
+
+    A file that is there is never opened: to close any descriptor of a file drops every lock
+    that the process holds on it (POSIX), so other processes would take away the log of a
+    connection in use.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _CREATING, suppress(FileExistsError):
+        if not path.exists():
+            os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _arm(connection: sqlite3.Connection, instant: int, boot: str | None) -> None:
@@ -218,6 +286,14 @@ def _arm(connection: sqlite3.Connection, instant: int, boot: str | None) -> None
     connection.execute(
         "INSERT INTO armed VALUES (1, ?, ?) ON CONFLICT DO UPDATE "
         "SET instant = max(instant, excluded.instant), boot = excluded.boot WHERE boot <> excluded.boot",
+        (instant, boot or ""),
+    )
+
+
+def _arm_again(connection: sqlite3.Connection, instant: int, boot: str | None) -> None:
+    connection.execute(
+        "INSERT INTO armed VALUES (1, ?, ?) ON CONFLICT DO UPDATE "
+        "SET instant = max(instant, excluded.instant), boot = excluded.boot",
         (instant, boot or ""),
     )
 
@@ -237,9 +313,9 @@ def _instants(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKi
     return [held.get((kind.value, value)) for kind, value in names]
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path | str) -> _Identity | None:
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino
