@@ -73,6 +73,8 @@ def interpret(question: str, descriptors: Sequence[DatasetDescriptor], *, now: f
         for capability in descriptor.capabilities
         if (proposal := _propose(reading, descriptor, capability, now)) is not None
     ]
+    complete = [item for item in proposals if not item.missing]
+    proposals = [item for item in proposals if not _is_told_by_another(reading, item, complete, descriptors)]
     proposals.sort(key=lambda item: (-item.score, item.dataset, item.capability))
     if not proposals or (len(proposals) > 1 and proposals[0].score - proposals[1].score < _SAME):
         return None
@@ -136,6 +138,31 @@ def _propose(
         - _MISSING * len(proposal.missing)
     )
     return replace(proposal, score=score)
+
+
+def _is_told_by_another(
+    reading: Reading, proposal: Proposal, complete: Sequence[Proposal], descriptors: Sequence[DatasetDescriptor]
+) -> bool:
+    """Whether a search would look for just the words by which another, complete call is asked for.
+
+    *Show outlier batches by titre* names a capability and its argument; it is no text to be found.
+    """
+    descriptor, capability = _named(proposal, descriptors)
+    text = find_text(reading.question, descriptor, capability)
+    if text is None or text.is_marked:
+        return False
+    sought = plain(text.value)
+    others = [_named(item, descriptors) for item in complete if item is not proposal and item.arguments]
+    return bool(sought) and any(sought <= Vocabulary.of(*other).named_in(reading.stems) for other in others)
+
+
+def _named(proposal: Proposal, descriptors: Sequence[DatasetDescriptor]) -> tuple[DatasetDescriptor, DatasetCapability]:
+    return next(
+        (descriptor, capability)
+        for descriptor in descriptors
+        for capability in descriptor.capabilities
+        if (descriptor.dataset, capability.name) == (proposal.dataset, proposal.capability)
+    )
 
 
 def _proposal(

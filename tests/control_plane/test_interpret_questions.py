@@ -156,6 +156,7 @@ def test_a_models_value_that_does_not_fit_is_told_without_the_value() -> None:
         ("detect outliers in recovery", "purification-batches", "detect_outliers", {"metric": "recovery"}),
         ("Which batches look unusual in titer?", "purification-batches", "detect_outliers", {"metric": "titre"}),
         ("outliers in host cell protein", "purification-batches", "detect_outliers", {"metric": "hcp"}),
+        ("Show outlier batches by hcp", "purification-batches", "detect_outliers", {"metric": "hcp"}),
         ("outliers in residual host cell DNA", "purification-batches", "detect_outliers", {"metric": "residual_dna"}),
         ("Aggregate resolution over runs", "chromatography-results", "aggregate", {"metric": "resolution"}),
         ("average peak tailing by method", "chromatography-results", "aggregate", {"metric": "asymmetry"}),
