@@ -11,6 +11,7 @@ import ipaddress
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -95,6 +96,9 @@ class InProcessEvaluator:
         return self._policy_set.version
 
 
+WARM_S: Final = 2.0
+
+
 class HttpEvaluator:
     """A policy server: ``POST <base_url>/v1/data/dataset_agent/decision`` with ``{"input": …}``.
 
@@ -127,6 +131,15 @@ class HttpEvaluator:
 
     def version(self) -> str:
         return self._version
+
+    async def warm(self) -> None:
+        """Load and connect what the first question needs, so that its budget is for the answer.
+
+        A server that is away is no fault here: the first question finds it out.
+        """
+        with suppress(httpx.HTTPError, TimeoutError, EvaluatorUnavailable):
+            async with asyncio.timeout(WARM_S):
+                await self._exchange({"input": {}})
 
     async def close(self) -> None:
         if self._client is not None:

@@ -42,13 +42,16 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
             invalid[name] = opened
         else:
             datasets[name] = opened
+    evaluator = evaluator_for(settings, policies)
+    if isinstance(evaluator, HttpEvaluator):
+        await evaluator.warm()
     for name, why in invalid.items():
         log.warning("dataset %s is not served: %s", name, why)
     return World(
         datasets=MappingProxyType(datasets),
         invalid=MappingProxyType(invalid),
         directory=directory,
-        evaluator=evaluator_for(settings, policies),
+        evaluator=evaluator,
         policy_version=policies.version,
         generation=generation,
     )

@@ -302,3 +302,9 @@ def test_a_malformed_question_is_the_askers_fault(tmp_path: Path, change: dict[s
     with pytest.raises(DatasetAgentError) as caught:
         decision_document(make_policies(tmp_path, TEXT), make_question().to_json() | change)
     assert caught.value.category is Category.INVALID_INPUT
+
+
+async def test_warming_a_server_that_is_away_is_no_fault() -> None:
+    evaluator = HttpEvaluator("http://127.0.0.1:9", 0.25)
+    await evaluator.warm()
+    await evaluator.close()
