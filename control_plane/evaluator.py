@@ -137,9 +137,9 @@ class HttpEvaluator:
 
         A server that is away is no fault here: the first question finds it out.
         """
-        with suppress(httpx.HTTPError, TimeoutError, EvaluatorUnavailable):
+        with suppress(httpx.HTTPError, TimeoutError):
             async with asyncio.timeout(WARM_S):
-                await self._exchange({"input": {}})
+                await self._http().get(self._url.removesuffix(DECISION_PATH) + "/health")
 
     async def close(self) -> None:
         if self._client is not None:
