@@ -9,7 +9,7 @@ from a2a.server.routes.fastapi_routes import add_a2a_routes_to_fastapi
 from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from fastapi import FastAPI
 
-from dataset_agent.process import server_settings
+from dataset_agent.process import server_settings, settle_memory
 
 
 def echo_card(port: int) -> AgentCard:
@@ -38,4 +38,5 @@ def echo_app(handler: RequestHandler, card: AgentCard) -> FastAPI:
 
 
 def run(app: FastAPI, port: int) -> None:
+    settle_memory()
     uvicorn.run(app, host="127.0.0.1", port=port, **server_settings())

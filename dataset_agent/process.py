@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 import socket
@@ -88,6 +89,17 @@ def _is_any_address(host: str) -> bool:
     return (mapped or found).is_unspecified
 
 
+def settle_memory() -> None:
+    """Take what was loaded at start out of every later garbage collection, and collect less often.
+
+    The engine, the agent runtime and the templates are some hundred thousand objects that live
+    as long as the process; walking them costs a request milliseconds.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
 async def serve_app(
     app: FastAPI,
     listener: socket.socket,
@@ -133,6 +145,7 @@ async def serve_app(
             write()
             ready()
             try:
+                settle_memory()
                 await server.serve(sockets=[listener])
             finally:
                 loop.remove_signal_handler(signal.SIGHUP)
