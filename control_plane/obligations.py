@@ -35,10 +35,6 @@ class ObligationTemplate:
     columns: frozenset[str] | None
     masks: Mapping[str, Mask]
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.raw_rows and self.columns is None and not self.masks
-
     def mentioned(self) -> frozenset[str]:
         """Every ``table.column`` the annotations name."""
         return frozenset(self.raw_rows) | frozenset(self.masks) | (self.columns or frozenset())

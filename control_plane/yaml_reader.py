@@ -72,16 +72,11 @@ class Document:
         return ": ".join(part for part in (f"line {line}" if self.node else "", text.lstrip(".")) if part)
 
 
-def read_yaml(path: Path) -> Any:
-    """The value of one YAML 1.1 document of at most ``MAX_FILE_BYTES``.
+def read_document(path: Path) -> Document:
+    """One YAML 1.1 document of at most ``MAX_FILE_BYTES``, with its lines.
 
     Raises ``UnreadableFile`` for anything else, a missing file included; never ``OSError``.
     """
-    return read_document(path).value
-
-
-def read_document(path: Path) -> Document:
-    """As ``read_yaml``, with the lines. Raises ``UnreadableFile``."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -90,11 +85,6 @@ def read_document(path: Path) -> Document:
     if len(data) > MAX_FILE_BYTES:
         raise UnreadableFile(f"is larger than {MAX_FILE_BYTES} bytes")
     return parse_document(data)
-
-
-def parse_yaml(data: bytes) -> Any:
-    """As ``read_yaml``, from bytes. Raises ``UnreadableFile``."""
-    return parse_document(data).value
 
 
 def parse_document(data: bytes) -> Document:

@@ -182,11 +182,6 @@ def relay(
     )
 
 
-def provenance_statement(authority: Authority, *, receipt: Receipt, **members: Any) -> dict[str, Any]:
-    """``draft`` and its receipt in one call, where the row is already committed."""
-    return draft(authority, **members).statement(receipt)
-
-
 def upstream_digest(envelope: dict[str, Any]) -> str:
     """What a relaying agent's ledger row records of the envelope. Raises ``InvalidProvenance``."""
     return sha256_hex(payload_of(envelope))

@@ -154,9 +154,10 @@ class Trail:
         return str(stated or self.request.trace_id) or None
 
     def _asked(self) -> dict[str, Any]:
-        if self.call is None:
+        try:
+            call = self.call.call if self.call else self.request.parsed_call()
+        except NotGranted:  # nothing readable was asked for
             return {}
-        call = self.call.call
         return {
             "requested_dataset": call.dataset,
             "requested_capability": call.capability,

@@ -13,7 +13,7 @@ import yaml
 from contract.errors import Category, DatasetAgentError
 from control_plane.descriptor import DatasetManifest
 from control_plane.registry import InvalidDataset, load_registry
-from control_plane.yaml_reader import UnreadableFile, parse_yaml, read_yaml
+from control_plane.yaml_reader import UnreadableFile, parse_document, read_document
 from tests.control_plane.control_plane_world import DATASETS, raw_capability, raw_manifest
 
 
@@ -128,27 +128,27 @@ def test_registering_replaces_and_leaves_the_first_registry_as_it_was(tmp_path: 
 )
 def test_yaml_that_is_not_strict_is_refused_in_one_line(text: str, problem: str) -> None:
     with pytest.raises(UnreadableFile, match=problem) as caught:
-        parse_yaml(text.encode())
+        parse_document(text.encode())
     assert "\n" not in str(caught.value)
 
 
 def test_a_merge_key_cannot_smuggle_an_alias() -> None:
     with pytest.raises(UnreadableFile, match="aliases"):
-        parse_yaml(b"a: &x {k: 1}\nb:\n  <<: *x\n")
+        parse_document(b"a: &x {k: 1}\nb:\n  <<: *x\n")
 
 
 def test_a_file_over_a_megabyte_is_not_parsed(tmp_path: Path) -> None:
     path = tmp_path / "big.yaml"
     path.write_text("a: " + "x" * 1_000_001, encoding="utf-8")
     with pytest.raises(UnreadableFile, match="larger than"):
-        read_yaml(path)
+        read_document(path)
 
 
 def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "latin.yaml"
     path.write_bytes(b"a: \xff\xfe")
     with pytest.raises(UnreadableFile, match="UTF-8"):
-        read_yaml(path)
+        read_document(path)
 
 
 def _invalid(tmp_path: Path, raw: Any, name: str = "plants") -> str:

@@ -20,7 +20,7 @@ from evidence.dsse import InvalidProvenance, open_envelope, sign_envelope
 from evidence.ledger import Ledger
 from evidence.predicate import Statement
 from evidence.provenance import differences, verify_provenance, verify_upstream
-from evidence.statement import Draft, Invocation, draft, provenance_statement, relay, upstream_digest
+from evidence.statement import Draft, Invocation, draft, relay, upstream_digest
 from tests.authority_builder import make_authority
 from tests.evidence.evidence_builders import (
     AGENT,
@@ -274,12 +274,6 @@ def test_a_statement_without_a_receipt_is_refused(authority: Authority) -> None:
     with pytest.raises(InvalidProvenance) as caught:
         verify_provenance(sign_envelope(unsealed, SIGNER), KEY, body=BODY)
     assert caught.value.check == "ledger"
-
-
-def test_one_call_gives_the_statement_where_the_row_is_committed(authority: Authority, ledger: Ledger) -> None:
-    receipt = record(ledger, draft(authority, **draft_members()))
-    statement = provenance_statement(authority, receipt=receipt, **draft_members())
-    assert verify_provenance(sign_envelope(statement, SIGNER), KEY, body=BODY).to_json() == statement
 
 
 def test_the_ledger_s_entry_agrees_with_the_statement(envelope: dict[str, Any], ledger: Ledger) -> None:

@@ -194,3 +194,17 @@ def test_one_call_counts_as_one_miss_or_one_hit(agent: RunningAgent, asker: Aske
         asker.ask(DATASET, CAPABILITY, {"batch_a": "B090", "batch_b": "B091"})
     after = agent.lifecycle.service.cache.counters
     assert {name: after[name] - before.get(name, 0) for name in ("absent", "hit")} == {"absent": 1, "hit": 1}
+
+
+def test_a_refused_call_is_recorded_with_what_was_asked_for_and_without_what_was_not_resolved(
+    agent: RunningAgent, asker: Asker
+) -> None:
+    before = len(agent.rows())
+    wrong = asker.call(DATASET, CAPABILITY, {"batch_a": "B001"})
+    grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(wrong)))
+    for call, header in ((wrong, grant), (wrong, None), (b"not a call", None)):
+        asker.send(call, asker.headers(header))
+    rows = [row.cells for row in agent.rows()[before:]]
+    assert [row["reason"] for row in rows] == ["ARGUMENTS_INVALID", "NO_ACTIVE_GRANT", "NO_ACTIVE_GRANT"]
+    assert [row["requested_capability"] for row in rows] == [CAPABILITY, CAPABILITY, None]
+    assert [row["capability"] for row in rows] == [None, None, None]

@@ -169,6 +169,20 @@ async def test_a_dataset_that_is_listed_twice_spoils_the_card(book: CardBook, re
     assert "twice" in (await refusal(book, remote)).message
 
 
+async def test_a_card_whose_pattern_could_take_long_to_match_is_invalid_for_that_dataset_alone(
+    book: CardBook, remote: ScriptedRemote
+) -> None:
+    card = remote.unsigned(remote.descriptors)
+    hostile = shipped("chromatography-results").to_json()
+    slow = {"name": "id", "type": "STRING", "description": "an id", "pattern": "(?:A|A)?" * 20 + "X"}
+    hostile["capabilities"][0]["parameters"] = [slow]
+    params = {"agent_id": AGENT_ID, "descriptors": [remote.descriptors[0].to_json(), hostile]}
+    card.capabilities.extensions[0].params.CopyFrom(ParseDict(params, Struct()))
+    resigned(remote, card)
+    offers = (await book.card(pinned(remote), remote.url, NOW)).offers
+    assert [type(offer.descriptor) for offer in offers] == [DatasetDescriptor, InvalidDataset]
+
+
 async def test_a_descriptor_that_breaks_its_validator_is_invalid_and_no_fault(
     book: CardBook, remote: ScriptedRemote
 ) -> None:
