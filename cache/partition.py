@@ -114,7 +114,7 @@ def _scope(authority: Authority, intent: Intent, freshness_class: str, media_typ
     decision id), and clearance, entitlements and attributes, whose whole effect is in the
     constraints, columns and masks they led to.
     """
-    principal, scope = authority.principal, authority.grant.scope
+    principal = authority.principal
     return (
         principal.issuer,
         principal.tenant,
@@ -129,7 +129,7 @@ def _scope(authority: Authority, intent: Intent, freshness_class: str, media_typ
         authority.columns,
         [part for column in sorted(authority.masks) for part in (column, authority.masks[column].value)],
         authority.sensitivity.value,
-        None if scope is None else scope.max_sensitivity.value,
+        authority.scope.max_sensitivity.value,
         authority.decision.policy_id,
         authority.decision.policy_version,
         freshness_class,

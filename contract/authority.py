@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass
 
 from contract.grant import VerifiedGrant
 from contract.principal import Principal
-from contract.scope import Mask, RowConstraints, ScopeError, Sensitivity, meet_columns, meet_rows
+from contract.scope import Mask, RowConstraints, Scope, ScopeError, Sensitivity, meet_columns, meet_rows
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 
 _AUTHORIZED = object()
@@ -18,13 +18,14 @@ class Authority:
     """The narrowest of a verified grant and this service's own GRANTED decision.
 
     ``Authority.of`` is the only constructor; there is no path to one from a refusal.
-    ``columns`` is ``None`` for every column; rows, columns and masks are keyed
+    ``scope`` is the entry of the grant's that the call is in. ``columns`` is ``None`` for every column; rows, columns and masks are keyed
     ``table.column``.
     """
 
     grant: VerifiedGrant
     decision: Decision
     principal: Principal
+    scope: Scope
     dataset: str
     dataset_version: str
     revision: str
@@ -47,19 +48,23 @@ class Authority:
         decision: Decision,
         principal: Principal,
         *,
+        scope: Scope | None,
         capability: str,
         schema_version: str,
         sensitivity: Sensitivity,
     ) -> Authority:
         """From a verified grant and a GRANTED decision about the same principal and capability.
 
-        Raises ``NotGranted`` where the grant does not cover the capability or its
+        ``scope`` is the one of the grant's that the call is in. Raises ``NotGranted`` where the grant does not cover the capability or its
         sensitivity, or where the two sets of constraints cannot hold together.
         """
-        scope = grant.scope
         if decision.verdict is not Verdict.GRANTED:
             raise NotGranted(decision.reason, decision.rationale, policy_id=decision.policy_id)
-        if scope is None or (grant.issuer, grant.subject, grant.tenant) != (*principal.key, principal.tenant):
+        if (
+            scope not in grant.scopes
+            or scope is None
+            or (grant.issuer, grant.subject, grant.tenant) != (*principal.key, principal.tenant)
+        ):
             raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes no call of this principal")
         if capability not in scope.actions or not sensitivity.within(scope.max_sensitivity):
             raise NotGranted(Reason.GRANT_WIDENED, "the call would widen the grant")
@@ -71,6 +76,7 @@ class Authority:
             grant=grant,
             decision=decision,
             principal=principal,
+            scope=scope,
             dataset=scope.dataset,
             dataset_version=scope.dataset_version,
             revision=scope.revision,

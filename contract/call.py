@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,12 @@ class Call:
         if not isinstance(arguments, dict):
             raise NotGranted(Reason.CALL_MALFORMED, "arguments must be an object")
         return cls(dataset=dataset, capability=capability, arguments=arguments, raw=raw)
+
+
+def encode_call(dataset: str, capability: str, arguments: Mapping[str, Any]) -> bytes:
+    """The bytes of the single ``raw`` part; integers of any size survive. Raises ``ValueError`` for what is not JSON."""
+    members = {"dataset": dataset, "capability": capability, "arguments": dict(arguments)}
+    return json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ class VerifiedGrant:
     """A chain that ``grants.verify`` accepted for this receiver and this operation.
 
     Only that module may make one (``proof`` is its private token; a test looks for other
-    callers). ``scope`` is ``None`` on a discovery grant, which authorizes no call.
+    callers). ``scopes`` has one entry a dataset; it is empty on a discovery grant, which
+    authorizes no call. Some may be for other agents, to be delegated to them.
     Times are POSIX seconds. ``tctx`` and ``rctx`` are the sender's records: recorded,
     never trusted.
     """
@@ -37,7 +38,7 @@ class VerifiedGrant:
     leaf_expires_at: int
     issuer_kid: str
     holders: tuple[str, ...]
-    scope: Scope | None
+    scopes: tuple[Scope, ...]
     operation: Operation
     holder_key: PublicKey
     tctx: Mapping[str, Any]
@@ -47,3 +48,7 @@ class VerifiedGrant:
     def __post_init__(self, proof: object) -> None:
         if proof is not _VERIFIED:
             raise TypeError("a VerifiedGrant comes from grants.verify only")
+
+    def scope_at(self, dataset: str, agent_id: str) -> Scope | None:
+        """What the grant lets ``agent_id`` do with ``dataset``; ``None`` for nothing."""
+        return next((s for s in self.scopes if s.dataset == dataset and agent_id in s.locations), None)

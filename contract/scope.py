@@ -8,7 +8,7 @@ base table of that name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -202,6 +202,23 @@ class Scope:
             if narrowed is None or not constraint.covers(narrowed):
                 return "constraints"
         return None
+
+
+def widening(above: Sequence[Scope], below: Sequence[Scope]) -> str | None:
+    """The first member in which scopes derived from ``above`` are wider, or ``None``.
+
+    Each has at most one scope a dataset. A dataset may be dropped and never added.
+    """
+    held = {scope.dataset: scope for scope in above}
+    for scope in below:
+        parent = held.get(scope.dataset)
+        try:
+            member = "identifier" if parent is None else parent.widening(scope)
+        except ScopeError:  # bounds that cannot be compared
+            return "constraints"
+        if member is not None:
+            return member
+    return None
 
 
 def meet_rows(left: RowConstraints, right: RowConstraints) -> RowConstraints:

@@ -41,6 +41,7 @@ PACKAGES: Final = (
     "queries",
     "cache",
     "evidence",
+    "delegation",
     "root_agent",
     "remote_agent",
 )

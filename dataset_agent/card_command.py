@@ -13,10 +13,10 @@ from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import AsJson, paragraph, print_json, progress, say
 from dataset_agent.pinned import pinned_agent
+from delegation.cards import CardBook, RemoteCard
+from delegation.credentials import Assertions
+from delegation.http import open_http
 from grants.keys import HOLDER_KEY, FileSigner
-from root_agent.cards import CardBook, RemoteCard
-from root_agent.credentials import Assertions
-from root_agent.http import open_http
 
 _INDENT: Final = 4
 

@@ -14,11 +14,11 @@ from dataset_agent.answer_display import result_table
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, fail, note, print_json, say, table
 from dataset_agent.pinned import audited_agent
+from delegation.result_form import read_result
 from evidence.artifact import MAX_ARTIFACT_BYTES, read_artifact
 from evidence.dsse import InvalidProvenance
 from evidence.predicate import Statement
 from evidence.provenance import verify_saved
-from root_agent.result_form import read_result
 
 provenance_app = typer.Typer(help="Verify a saved answer offline.", no_args_is_help=True)
 

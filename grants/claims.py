@@ -8,7 +8,7 @@ Reading them checks form only; what they mean together is judged in ``grants.ver
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
@@ -29,6 +29,7 @@ DELEGATE: Final = "delegate"
 
 MAX_CHAIN: Final = 4
 MAX_DEPTH: Final = MAX_CHAIN - 1
+MAX_DETAILS: Final = 8
 MAX_ROOT_LIFE: Final = 300
 MAX_LEAF_LIFE: Final = 60
 SKEW: Final = 5
@@ -181,7 +182,7 @@ class GrantClaims(Strict):
     cnf: Confirmation
     del_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
     del_max_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
-    authorization_details: Annotated[tuple[Detail, ...], Field(max_length=1, strict=False)]
+    authorization_details: Annotated[tuple[Detail, ...], Field(max_length=MAX_DETAILS, strict=False)]
     op: OperationClaim
     tctx: TransactionContext
     rctx: RequestContext
@@ -190,12 +191,14 @@ class GrantClaims(Strict):
     def _in_order(self) -> Self:
         if not self.iat <= self.nbf < self.exp:
             raise ValueError("iat, nbf and exp are not in order")
+        if len({detail.identifier for detail in self.authorization_details}) != len(self.authorization_details):
+            raise ValueError("authorization_details name a dataset twice")
         return self
 
     @property
-    def scope(self) -> Scope | None:
-        """What may be done; ``None`` on a discovery grant. Raises ``UnknownConstraint``."""
-        return self.authorization_details[0].scope() if self.authorization_details else None
+    def scopes(self) -> tuple[Scope, ...]:
+        """What may be done, one entry a dataset; none on a discovery grant. Raises ``UnknownConstraint``."""
+        return tuple(detail.scope() for detail in self.authorization_details)
 
 
 class RootClaims(GrantClaims):
@@ -266,10 +269,12 @@ def jwk_of(key: PublicKey) -> dict[str, str]:
     return {"kty": "OKP", "crv": "Ed25519", "x": b64url(key.raw)}
 
 
-def details_of(scope: Scope | None) -> list[dict[str, Any]]:
-    """``authorization_details`` of a scope; empty for none."""
-    if scope is None:
-        return []
+def details_of(scopes: Iterable[Scope]) -> list[dict[str, Any]]:
+    """``authorization_details`` of scopes, in the order of their datasets."""
+    return [_detail_of(scope) for scope in sorted(scopes, key=lambda scope: scope.dataset)]
+
+
+def _detail_of(scope: Scope) -> dict[str, Any]:
     detail: dict[str, Any] = {
         "type": DETAIL_TYPE,
         "locations": sorted(scope.locations),
@@ -283,7 +288,7 @@ def details_of(scope: Scope | None) -> list[dict[str, Any]]:
         detail["columns"] = sorted(scope.columns)
     if scope.constraints:
         detail["constraints"] = rows_to_json(scope.constraints)
-    return [detail]
+    return detail
 
 
 def _check_normal(value: Any) -> None:

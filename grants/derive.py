@@ -10,7 +10,7 @@ from contract.call import Operation
 from contract.canonical import b64url
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import MAX_GRANT_HEADER_BYTES
-from contract.scope import Scope, ScopeError
+from contract.scope import Scope, widening
 from contract.signing import Signer
 from contract.verdict import NotGranted, Reason
 from grants import jose
@@ -37,13 +37,13 @@ def derive(
     operation: Operation,
     now: float,
     ttl: int = MAX_LEAF_LIFE,
-    narrow: Scope | None = None,
+    narrow: Sequence[Scope] | None = None,
 ) -> tuple[str, ...]:
     """``chain`` and a fresh leaf for ``audience`` and ``operation``, signed by the holder.
 
     ``signer`` holds the key that the last token names. The leaf lives ``ttl`` seconds (60
-    at most) and never longer than its parent. ``narrow`` replaces the parent's scope by a
-    narrower one; on a discovery grant it must be ``None``.
+    at most) and never longer than its parent. ``narrow`` replaces the parent's scopes by
+    narrower ones, of the same datasets or of some of them.
 
     Raises ``NotGranted`` where the parent has expired, may not be delegated further, or
     would be widened; ``grants.derive.key`` and ``grants.derive.chain`` where the caller
@@ -73,7 +73,7 @@ def derive(
         "del_depth": parent.del_depth + 1,
         "del_max_depth": parent.del_max_depth,
         "par_hash": b64url(digest),
-        "authorization_details": details_of(_narrowed(parent.scope, narrow)),
+        "authorization_details": details_of(_narrowed(parent.scopes, narrow)),
         "op": operation.to_json(),
         "tctx": parent.tctx.model_dump(exclude_none=True),
         "rctx": {"trace_id": parent.rctx.trace_id},
@@ -99,6 +99,12 @@ def leaf_digest(chain: Sequence[str]) -> str:
     return jose.split(chain[-1]).digest.hex()
 
 
+def root_ids(chain: Sequence[str]) -> tuple[str, str, str]:
+    """The root token's issuer, ``jti`` and ``txn``, from a chain of one's own. Raises ``grants.derive.chain``."""
+    root, _ = _parent(chain[:1])
+    return root.iss, root.jti, root.txn
+
+
 def leaf_jti(chain: Sequence[str]) -> str:
     """The leaf's ``jti``, from a chain of one's own."""
     return _parent(chain)[0].jti
@@ -114,15 +120,10 @@ def _parent(chain: Sequence[str]) -> tuple[GrantClaims, bytes]:
         raise _fault("grants.derive.chain", f"the chain's last token does not read: {error}") from error
 
 
-def _narrowed(parent: Scope | None, narrow: Scope | None) -> Scope | None:
+def _narrowed(parent: Sequence[Scope], narrow: Sequence[Scope] | None) -> Sequence[Scope]:
     if narrow is None:
         return parent
-    if parent is None:
-        raise NotGranted(Reason.GRANT_WIDENED, "a discovery grant cannot be widened to a dataset")
-    try:
-        member = parent.widening(narrow)
-    except ScopeError as error:
-        raise NotGranted(Reason.GRANT_WIDENED, f"the scopes cannot be compared: {error}") from error
+    member = widening(parent, narrow)
     if member is not None:
         raise NotGranted(Reason.GRANT_WIDENED, f"the child would widen {member}")
     return narrow

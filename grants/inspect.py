@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from contract.call import Operation
 from contract.canonical import InvalidJson, parse_json
-from contract.scope import Scope, ScopeError
+from contract.scope import Scope, ScopeError, widening
 from contract.verdict import VERDICTS, NotGranted
 from grants import jose
 from grants.claims import ChildClaims, GrantClaims, InvalidClaims, RootClaims, read
@@ -146,7 +146,7 @@ def _decode(token: str, *, root: bool) -> tuple[TokenView, GrantClaims | None]:
         return TokenView(kind, compact.header, None, len(token), str(error)), None
     try:
         claims: GrantClaims = read(RootClaims if root else ChildClaims, compact.payload)
-        claims.scope  # noqa: B018 - raises where it does not read
+        claims.scopes  # noqa: B018 - raises where it does not read
     except (InvalidClaims, ScopeError) as error:
         return TokenView(kind, compact.header, raw, len(token), str(error)), None
     return TokenView(kind, compact.header, raw, len(token), None), claims
@@ -158,15 +158,12 @@ def _step(above: GrantClaims, below: GrantClaims) -> Step:
     for name, longer in (("exp", below.exp - above.exp), ("del_max_depth", below.del_max_depth - above.del_max_depth)):
         if longer:
             (widened if longer > 0 else narrowed).append(f"{name} by {longer:+d}")
-    if above.scope is not None and below.scope is not None:
-        narrowed += _taken(above.scope, below.scope)
-        member = _widening(above.scope, below.scope)
-        if member is not None:
-            widened.append(member)
-    elif above.scope is not None:
-        narrowed.append("authorization_details to nothing")
-    elif below.scope is not None:
-        widened.append("authorization_details")
+    kept = {scope.dataset: scope for scope in below.scopes}
+    for scope in above.scopes:
+        narrowed += _taken(scope, kept[scope.dataset]) if scope.dataset in kept else [f"{scope.dataset} to nothing"]
+    member = widening(above.scopes, below.scopes)
+    if member is not None:
+        widened.append(member)
     return Step(above.aud, below.aud, tuple(narrowed), tuple(widened))
 
 
@@ -191,10 +188,3 @@ def _taken(above: Scope, below: Scope) -> list[str]:
 
 def _lost(member: str, above: frozenset[str], below: frozenset[str]) -> Sequence[str]:
     return [f"{member} without {', '.join(sorted(above - below))}"] if above - below else []
-
-
-def _widening(above: Scope, below: Scope) -> str | None:
-    try:
-        return above.widening(below)
-    except ScopeError:
-        return "constraints"

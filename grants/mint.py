@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,27 +41,23 @@ def mint_root(
     now: float,
     ttl: int = MAX_ROOT_LIFE,
     max_depth: int = MAX_DEPTH,
+    further: Sequence[tuple[Scope, Decision]] = (),
 ) -> str:
     """A root token that lets ``holder`` delegate ``scope`` for ``principal``; ``ttl`` in seconds.
+
+    ``further`` are scopes of other datasets that the agent asked needs itself, each with
+    the decision that granted it.
 
     The decision's row and column obligations are met with the scope, so a token is never
     wider than the decision it rests on. ``intent`` is at most 256 characters and holds no
     argument; ``rctx`` has ``trace_id`` and may have ``session_id``, ``invocation_id`` and
     ``request_id``.
 
-    Raises ``NotGranted`` for a decision that is not GRANTED, for a scope above the
+    Raises ``NotGranted`` for any decision that is not GRANTED, for a scope above the
     principal's clearance and for constraints that cannot hold together: then nothing is
     signed. Raises ``grants.mint.claims`` for claims that no receiver would accept.
     """
-    if decision.verdict is not Verdict.GRANTED:
-        raise NotGranted(
-            decision.reason,
-            decision.rationale,
-            policy_id=decision.policy_id,
-            policy_version=decision.policy_version,
-        )
-    if not scope.max_sensitivity.within(principal.clearance):
-        raise NotGranted(Reason.CLASSIFICATION_EXCEEDS_CLEARANCE, "the scope is above the principal's clearance")
+    scopes = [_granted(*pair, principal) for pair in ((scope, decision), *further)]
     tctx = {
         "tenant": principal.tenant,
         "principal_class": principal.principal_class,
@@ -73,7 +69,7 @@ def mint_root(
     claims = _claims(issuer_url, principal, holder, rctx, now, ttl)
     claims |= {
         "del_max_depth": max_depth,
-        "authorization_details": details_of(_met(scope, decision)),
+        "authorization_details": details_of(scopes),
         "tctx": {name: value for name, value in tctx.items() if value},
     }
     return _sign(claims, signer)
@@ -124,7 +120,17 @@ def _claims(
     }
 
 
-def _met(scope: Scope, decision: Decision) -> Scope:
+def _granted(scope: Scope, decision: Decision, principal: Principal) -> Scope:
+    """The scope under its decision's obligations."""
+    if decision.verdict is not Verdict.GRANTED:
+        raise NotGranted(
+            decision.reason,
+            decision.rationale,
+            policy_id=decision.policy_id,
+            policy_version=decision.policy_version,
+        )
+    if not scope.max_sensitivity.within(principal.clearance):
+        raise NotGranted(Reason.CLASSIFICATION_EXCEEDS_CLEARANCE, "the scope is above the principal's clearance")
     try:
         rows = meet_rows(scope.constraints, decision.obligations.rows)
     except ScopeError as error:
@@ -135,7 +141,7 @@ def _met(scope: Scope, decision: Decision) -> Scope:
 def _sign(claims: Mapping[str, Any], signer: Signer) -> str:
     payload = write(claims)
     try:
-        read(RootClaims, payload).scope  # noqa: B018 - what is minted must read
+        read(RootClaims, payload).scopes  # noqa: B018 - what is minted must read
     except (InvalidClaims, ScopeError) as error:
         raise _fault("grants.mint.claims", f"nothing is minted: {error}") from error
     return jose.sign(payload, signer, typ=GRANT_TYP, kid=signer.public_key.thumbprint)

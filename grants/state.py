@@ -133,8 +133,7 @@ def names_of(grant: VerifiedGrant, policy: str | None) -> tuple[tuple[Revocation
     ]
     if policy is not None:
         names.append((RevocationKind.POLICY, policy))
-    if grant.scope is not None:
-        names.append((RevocationKind.DATASET, f"{grant.scope.dataset}@{grant.scope.dataset_version}"))
+    names += [(RevocationKind.DATASET, f"{scope.dataset}@{scope.dataset_version}") for scope in grant.scopes]
     return tuple(names)
 
 

@@ -17,7 +17,7 @@ from contract.call import Operation
 from contract.canonical import b64url
 from contract.extension import MAX_GRANT_HEADER_BYTES
 from contract.grant import _VERIFIED, VerifiedGrant
-from contract.scope import Scope, ScopeError
+from contract.scope import Scope, widening
 from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
 from grants import jose
@@ -50,7 +50,7 @@ class Link(Generic[Claims]):
     """
 
     claims: Claims
-    scope: Scope | None
+    scopes: tuple[Scope, ...]
     digest: bytes
     kid: str
 
@@ -184,7 +184,7 @@ def _link(compact: jose.Compact, key: PublicKey, model: type[Model]) -> Link[Mod
         raise NotGranted(Reason.GRANT_SIGNATURE_INVALID, "a token is not signed by the key that it needs")
     try:
         claims = read(model, compact.payload)
-        return Link(claims, claims.scope, compact.digest, key.thumbprint)
+        return Link(claims, claims.scopes, compact.digest, key.thumbprint)
     except InvalidClaims as error:
         raise NotGranted(Reason.GRANT_CLAIMS_INVALID, str(error)) from error
     except UnknownConstraint as error:
@@ -220,7 +220,7 @@ def _check_links(chain: Chain) -> None:
     for child in chain.children:
         _check_joined(parent, child)
         _check_depth(parent.claims, child.claims)
-        _check_narrowed(parent.scope, child.scope)
+        _check_narrowed(parent.scopes, child.scopes)
         parent = child
 
 
@@ -251,15 +251,8 @@ def _check_depth(above: GrantClaims, below: ChildClaims) -> None:
         raise NotGranted(Reason.GRANT_TOO_DEEP, "the grant was delegated further than it allows")
 
 
-def _check_narrowed(above: Scope | None, below: Scope | None) -> None:
-    if below is None:
-        return
-    if above is None:
-        raise NotGranted(Reason.GRANT_WIDENED, "a token would widen authorization_details")
-    try:
-        member = above.widening(below)
-    except ScopeError as error:
-        raise NotGranted(Reason.GRANT_WIDENED, "a token would widen constraints") from error
+def _check_narrowed(above: Sequence[Scope], below: Sequence[Scope]) -> None:
+    member = widening(above, below)
     if member is not None:
         raise NotGranted(Reason.GRANT_WIDENED, f"a token would widen {member}")
 
@@ -267,7 +260,7 @@ def _check_narrowed(above: Scope | None, below: Scope | None) -> None:
 def _check_receiver(leaf: Child, audience: str, client: str) -> None:
     if leaf.claims.aud != audience:
         raise NotGranted(Reason.GRANT_AUDIENCE_MISMATCH, "the grant is for another agent")
-    if leaf.scope is not None and audience not in leaf.scope.locations:
+    if leaf.scopes and not any(audience in scope.locations for scope in leaf.scopes):
         raise NotGranted(Reason.GRANT_AUDIENCE_MISMATCH, "the grant's dataset may not be served by this agent")
     if leaf.claims.act.sub != client:
         raise NotGranted(Reason.GRANT_CLIENT_MISMATCH, "the grant was sent by another agent than the one that asks")
@@ -286,7 +279,7 @@ def _check_holders(chain: Chain, trust: Trust) -> None:
 def _check_operation(leaf: Child, received: Operation) -> None:
     if leaf.claims.op.value() != received:
         raise NotGranted(Reason.GRANT_OPERATION_MISMATCH, "the grant is for another operation than the one received")
-    if leaf.scope is None and (received.call_hash or received.task):
+    if not leaf.scopes and (received.call_hash or received.task):
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "a discovery grant authorizes no call")
 
 
@@ -313,7 +306,7 @@ def _verified(chain: Chain) -> VerifiedGrant:
         leaf_expires_at=leaf.claims.exp,
         issuer_kid=root.kid,
         holders=tuple(link.claims.cnf.jwk.thumbprint for link in chain.links),
-        scope=leaf.scope,
+        scopes=leaf.scopes,
         operation=leaf.claims.op.value(),
         holder_key=leaf.claims.cnf.jwk,
         tctx=root.claims.tctx.record(),

@@ -101,9 +101,9 @@ def _check_holder(template: Template, authority: Authority) -> None:
     that this capability reads, or that the publisher declared an attribute, where it may be
     seen unmasked; and on no restricted capability.
     """
-    scope = authority.grant.scope
+    scope = authority.scope
     demanded = authority.decision.obligations.rows
-    for name, constraint in scope.constraints.items() if scope else ():
+    for name, constraint in scope.constraints.items():
         own = demanded.get(name)
         if own is not None and constraint.covers(own):
             continue

@@ -26,6 +26,7 @@ from contract.authority import Authority
 from contract.grant import VerifiedGrant
 from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument
+from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import Effect
@@ -51,7 +52,7 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
 
     async def path() -> Answer:
         trail.grant = grant = await verify(request, service, now)
-        trail.call = call = bind(request, grant, world)
+        trail.call = call = bind(request, grant, service.agent_id, world)
         trail.decision, authority = await admit(grant, call, world, now)
         await spend(authority, service, now)
         found = await find_or_run(authority, call, service, execute)
@@ -81,15 +82,16 @@ async def verify(request: Request, service: Service, now: float) -> VerifiedGran
     return grant
 
 
-def bind(request: Request, grant: VerifiedGrant, world: World) -> BoundCall:
+def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) -> BoundCall:
     """The call that arrived, inside the grant's scope: a known person, validated canonical arguments.
 
     A dataset or capability unknown here is left for admission to name.
     """
-    call, scope = request.parsed_call(), grant.scope
-    if scope is None:
+    call = request.parsed_call()
+    if not grant.scopes:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
-    if call.dataset != scope.dataset or call.capability not in scope.actions:
+    scope = grant.scope_at(call.dataset, agent_id)
+    if scope is None or call.capability not in scope.actions:
         raise NotGranted(Reason.GRANT_WIDENED, "the call would widen the grant")
     principal = world.directory.find(grant.issuer, grant.subject)
     if principal is None or principal.tenant != grant.tenant:
@@ -97,12 +99,14 @@ def bind(request: Request, grant: VerifiedGrant, world: World) -> BoundCall:
     served = world.datasets.get(call.dataset)
     capability = served.capabilities.get(call.capability) if served else None
     bound = bind_arguments(capability.template, call.arguments) if capability else None
-    return BoundCall(call=call, principal=principal, served=served, capability=capability, bound=bound)
+    return BoundCall(call=call, scope=scope, principal=principal, served=served, capability=capability, bound=bound)
 
 
 async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float) -> tuple[Decision, Authority]:
     """This agent's own decision, and the authority it makes together with the grant."""
-    decision = await decide(admission_request(grant, call.principal, call.call.capability, world, now), world.evaluator)
+    decision = await decide(
+        admission_request(call.scope, call.principal, call.call.capability, world, now), world.evaluator
+    )
     if decision.verdict is not Verdict.GRANTED:
         raise NotGranted(
             decision.reason, decision.rationale, policy_id=decision.policy_id, policy_version=decision.policy_version
@@ -112,6 +116,7 @@ async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float)
         grant,
         decision,
         call.principal,
+        scope=call.scope,
         capability=call.call.capability,
         schema_version=served.descriptor.schema_version,
         sensitivity=capability.descriptor.sensitivity,
@@ -307,12 +312,9 @@ def reusable(call: BoundCall, service: Service) -> bool:
 
 
 def admission_request(
-    grant: VerifiedGrant, principal: Principal, capability: str, world: World, now: float
+    scope: Scope, principal: Principal, capability: str, world: World, now: float
 ) -> AdmissionRequest:
     """What this agent decides about: its own descriptor and principal, beside what the sender states."""
-    scope = grant.scope
-    if scope is None:
-        raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
     return AdmissionRequest(
         principal=principal,
         dataset=scope.dataset,

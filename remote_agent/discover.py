@@ -31,7 +31,7 @@ async def discover(request: Request, service: Service) -> tuple[Answer, Sequence
 
     async def path() -> Answer:
         trail.grant = grant = await verify(request, service, now)
-        decisions = await _decisions(grant, world, now)
+        decisions = await _decisions(grant, service.agent_id, world, now)
         trail.decision = next(iter(decisions.values()), None)
         if trail.decision is None:
             raise NotGranted(Reason.INSUFFICIENT_PRIVILEGE, "the person may ask nothing here", policy_id="AD-POL-005")
@@ -46,15 +46,16 @@ async def discover(request: Request, service: Service) -> tuple[Answer, Sequence
     return await accountable(path, trail, service), shown
 
 
-async def _decisions(grant: VerifiedGrant, world: World, now: float) -> dict[tuple[str, str], Decision]:
+async def _decisions(grant: VerifiedGrant, agent_id: str, world: World, now: float) -> dict[tuple[str, str], Decision]:
     """The GRANTED decisions by (dataset, capability)."""
     principal = world.directory.find(grant.issuer, grant.subject)
     if principal is None or principal.tenant != grant.tenant:
         raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
     granted: dict[tuple[str, str], Decision] = {}
     for name, served in world.datasets.items():
+        scope = grant.scope_at(name, agent_id)
         for capability in served.descriptor.capabilities:
-            if grant.scope and (grant.scope.dataset != name or capability.name not in grant.scope.actions):
+            if grant.scopes and (scope is None or capability.name not in scope.actions):
                 continue
             decision = await decide(
                 AdmissionRequest(

@@ -32,47 +32,58 @@ async def negotiate(request: Request, service: Service, discuss: Discuss) -> Ans
 
     async def path() -> Answer:
         trail.grant = grant = await verify(request, service, now)
-        trail.decision, descriptor = await _admissible(grant, world, now)
+        trail.decision, descriptors = await _admissible(grant, service.agent_id, world, now)
         await service.state.spend(grant, policy=None, now=now)
         question = request.question or ""
-        proposal = await discuss(lambda: _propose(question, descriptor, now))
+        proposal = await discuss(lambda: _propose(question, descriptors, now))
         receipt = await record(trail, service)
         return Answer(decision=trail.decision, grant=grant, receipt=receipt, proposal=proposal)
 
     return await accountable(path, trail, service)
 
 
-async def _admissible(grant: VerifiedGrant, world: World, now: float) -> tuple[Decision, DatasetDescriptor]:
-    """The granted dataset with just the capabilities this agent itself would run for the principal."""
-    scope = grant.scope
-    if scope is None:
+async def _admissible(
+    grant: VerifiedGrant, agent_id: str, world: World, now: float
+) -> tuple[Decision, list[DatasetDescriptor]]:
+    """The granted datasets with just the capabilities this agent itself would run for the principal."""
+    if not grant.scopes:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
     principal = world.directory.find(grant.issuer, grant.subject)
     if principal is None or principal.tenant != grant.tenant:
         raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
     decisions = {
-        action: await decide(admission_request(grant, principal, action, world, now), world.evaluator)
+        (scope.dataset, action): await decide(admission_request(scope, principal, action, world, now), world.evaluator)
+        for scope in grant.scopes
+        if agent_id in scope.locations
         for action in sorted(scope.actions)
     }
-    granted = {action for action, decision in decisions.items() if decision.verdict is Verdict.GRANTED}
-    served = world.datasets.get(scope.dataset)
-    shown = only(served.descriptor, granted) if served else None
-    if shown is None:
-        first = next((decision for action, decision in decisions.items() if action not in granted), None)
+    granted = {place: decision for place, decision in decisions.items() if decision.verdict is Verdict.GRANTED}
+    views = (
+        only(served.descriptor, {action for dataset, action in granted if dataset == name})
+        for name, served in world.datasets.items()
+    )
+    shown = [view for view in views if view is not None]
+    if not shown:
+        first = next((decision for place, decision in decisions.items() if place not in granted), None)
         if first is None:
-            raise NotGranted(Reason.GRANT_WIDENED, "the grant names no capability")
+            raise NotGranted(Reason.GRANT_WIDENED, "the grant names no capability of this agent")
         raise NotGranted(first.reason, first.rationale, policy_id=first.policy_id)
-    return decisions[sorted(granted)[0]], shown
+    return next(iter(granted.values())), shown
 
 
-def _propose(question: str, descriptor: DatasetDescriptor, now: float) -> dict[str, Any]:
+def _propose(question: str, descriptors: list[DatasetDescriptor], now: float) -> dict[str, Any]:
     """The proposed call and what it misses, or what could be asked instead."""
-    proposal = interpret(question, [descriptor], now=now)
+    proposal = interpret(question, descriptors, now=now)
     if proposal is None:
         return {
-            "dataset": descriptor.dataset,
             "capabilities": [
-                {"capability": c.name, "description": c.description, "parameters": [p.name for p in c.parameters]}
+                {
+                    "dataset": descriptor.dataset,
+                    "capability": c.name,
+                    "description": c.description,
+                    "parameters": [p.name for p in c.parameters],
+                }
+                for descriptor in descriptors
                 for c in descriptor.capabilities
             ],
         }

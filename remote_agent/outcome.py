@@ -11,7 +11,7 @@ from contract.grant import VerifiedGrant
 from contract.ids import InvocationId, SessionId, new_id
 from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, ResultDocument
-from contract.scope import Sensitivity
+from contract.scope import Scope, Sensitivity
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.row import LedgerRow, Side
@@ -69,6 +69,7 @@ class BoundCall:
     """A call inside its grant's scope. The last three are ``None`` where this agent serves no such thing."""
 
     call: Call
+    scope: Scope
     principal: Principal
     served: ServedDataset | None
     capability: ServedCapability | None

@@ -10,8 +10,8 @@ from contract.extension import PROVENANCE_MEDIA_TYPE
 from contract.result import ResultDocument
 from contract.verdict import Decision, Verdict
 from control_plane.descriptor import DatasetDescriptor
+from delegation.reply import Reply
 from root_agent.asking import Answer, Asking
-from root_agent.reply import Reply
 
 _SHOWN_ROWS: Final = 50
 

@@ -21,25 +21,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from contract.call import Call, Operation
+from contract.call import Call
 from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.discovery import CatalogueEntry, discover
 from control_plane.interpret import check_proposal
+from delegation.receipt import verify_reply
+from delegation.reply import Outcome, Reply, stop_of
+from delegation.sending import Plan, Sent, send_with_leaf
+from delegation.trace import traceparent
 from evidence.statement import Draft, Invocation, relay
-from grants.claims import RootClaims, read
-from grants.derive import derive, header_value, leaf_digest, leaf_jti
-from grants.jose import split
 from grants.mint import mint_root
-from root_agent.asking import Answer, Asking, Plan, Sent
+from root_agent.asking import Answer, Asking
 from root_agent.evidence_row import evidence_row
 from root_agent.reading import best_reading, catalogue, narrowed, resolved, shown_to_model, target_of
-from root_agent.receipt import verify_reply
-from root_agent.reply import Outcome, Reply, stop_of
 from root_agent.service import Service
-from root_agent.telemetry import traceparent
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +158,7 @@ async def plan(asking: Asking, service: Service) -> Asking:
         now=service.clock(),
         ttl=service.root_ttl,
     )
-    return replace(asking, plan=Plan(Call.parse(target.call.encode()), agent_id, scope, token))
+    return replace(asking, plan=Plan(Call.parse(target.call.encode()), agent_id, scope, (token,)))
 
 
 def prepare(asking: Asking, service: Service) -> Sent:
@@ -171,23 +169,17 @@ def prepare(asking: Asking, service: Service) -> Sent:
     planned, target, decision = asking.plan, asking.target, asking.admitted
     if planned is None or target is None or decision is None or asking.verdict is not Verdict.GRANTED:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "nothing was admitted to be sent")
-    call, scope = planned.call, planned.scope
-    if call.raw != target.call.encode() or call.dataset != scope.dataset or call.capability not in scope.actions:
+    if planned.call.raw != target.call.encode():
         raise NotGranted(Reason.GRANT_WIDENED, "the plan is not the call that was admitted")
-    audience = service.trust.agent(planned.agent_id)
-    if audience is None or planned.agent_id not in scope.locations:
-        raise NotGranted(Reason.GRANT_AUDIENCE_MISMATCH, "the plan names an agent the grant does not")
-    chain = derive(
-        (planned.root_token,),
+    return send_with_leaf(
+        planned,
         service.holder,
-        audience=audience,
-        operation=Operation("SendMessage", call_hash=call.call_hash),
+        client=service.root_id,
+        audience=service.trust.agent(planned.agent_id),
         now=service.clock(),
         ttl=service.leaf_ttl,
+        headers=lambda agent, grant: service.headers(agent, grant, traceparent(asking.trace_id)),
     )
-    root = read(RootClaims, split(planned.root_token).payload)
-    headers = service.headers(planned.agent_id, header_value(chain), traceparent(asking.trace_id))
-    return Sent(headers, leaf_jti(chain), leaf_digest(chain), root.jti, root.txn)
 
 
 def settle(asking: Asking, service: Service, sent: Sent | None, reply: Reply) -> Asking:
@@ -217,7 +209,11 @@ async def readmit(asking: Asking, service: Service) -> Asking:
 
 async def validate(asking: Asking, service: Service) -> Asking:
     """Signature, digests, grant, call and dataset of the provenance, before a row is kept."""
-    return replace(asking, verified=verify_reply(asking, service))
+    planned, sent, reply, target = asking.plan, asking.sent, asking.reply, asking.target
+    if planned is None or sent is None or reply is None or target is None:
+        raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, "the result is not shown: there is nothing to verify")
+    verified = verify_reply(reply, plan=planned, sent=sent, descriptor=target.descriptor, trust=service.trust)
+    return replace(asking, verified=verified)
 
 
 async def record_evidence(asking: Asking, service: Service) -> Asking:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from contract.call import MAX_CALL_BYTES, Call
+from contract.call import MAX_CALL_BYTES, encode_call
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import InvocationId, SessionId, is_slug, new_id
 from contract.principal import Principal
 from contract.result import ResultDocument
-from contract.scope import Scope
 from contract.verdict import Decision, Verdict
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.registry import InvalidDataset
-from evidence.predicate import Statement
+from delegation.offer import Offer, Unavailable
+from delegation.reply import Reply
+from delegation.sending import Plan, Sent, Verified
 from root_agent.identity import RequestContext
-from root_agent.reply import Reply
 
 MAX_QUESTION_CHARS: Final = 4_000
 _ENDING: Final = frozenset({"record_evidence", "record_refusal", "record_indeterminate", "explain_response"})
@@ -34,8 +33,7 @@ class TypedCall:
 
     def encode(self) -> bytes:
         """The bytes of the single ``raw`` part. Integers of any size survive."""
-        members = {"dataset": self.dataset, "capability": self.capability, "arguments": dict(self.arguments)}
-        return json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        return encode_call(self.dataset, self.capability, self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,37 +86,6 @@ class Target:
     agent_id: str | None
     descriptor: DatasetDescriptor | InvalidDataset | None
     missing: tuple[Missing, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One admitted call and the root token for it. The token is in no representation."""
-
-    call: Call
-    agent_id: str
-    scope: Scope
-    root_token: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What left for one attempt: headers for the wire, and what the answer must be about."""
-
-    headers: Mapping[str, str] = field(repr=False)
-    leaf_jti: str
-    leaf_digest: str
-    root_jti: str
-    txn: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """Rows whose provenance was verified, with the envelope that proves it."""
-
-    document: ResultDocument = field(repr=False)
-    envelope: Mapping[str, Any] = field(repr=False)
-    statement: Statement = field(repr=False)
-    upstream_digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,29 +156,6 @@ class Asking:
     def stopped(self, decision: Decision) -> Asking:
         """Ended by ``decision``; what a remote returned is dropped with it."""
         return replace(self, stop=decision, verified=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A dataset on a verified card. ``public`` is what the agent's public card shows of it."""
-
-    agent_id: str
-    agent_url: str
-    agent_name: str
-    descriptor: DatasetDescriptor | InvalidDataset
-    public: DatasetDescriptor | InvalidDataset | None = None
-
-    @property
-    def dataset(self) -> str:
-        return self.descriptor.dataset
-
-
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """An agent whose card could not be had, and why, as an outcome."""
-
-    agent_id: str
-    decision: Decision
 
 
 def _typed(call: object) -> TypedCall:

@@ -16,13 +16,13 @@ from contract.errors import Component, DatasetAgentError
 from contract.ids import SessionId
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
 from contract.verdict import NotGranted, Reason
+from delegation.trace import new_trace_id
 from root_agent import ask as path
 from root_agent.asking import Answer, Asking, Wanted
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
 from root_agent.service import Service
-from root_agent.telemetry import new_trace_id
 from root_agent.workflow import Nodes, build_workflow
 
 log = logging.getLogger(__name__)

@@ -10,12 +10,12 @@ from contract.settings import Settings
 from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
 from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import load_directory
+from delegation.cards import CardBook
+from delegation.credentials import Assertions
+from delegation.http import open_http
 from evidence.ledger import Ledger
 from grants.keys import GRANT_KEY, HOLDER_KEY, FileSigner
 from grants.trust import Trust, TrustedAgent, load_trust
-from root_agent.cards import CardBook
-from root_agent.credentials import Assertions
-from root_agent.http import open_http
 from root_agent.service import Service, World
 
 

@@ -24,7 +24,7 @@ from google.genai import types
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import Reason
-from root_agent.delegate import Delegate
+from delegation.remote import Delegate
 from root_agent.propose import is_intent_agent
 
 Begin = Callable[[InvocationContext], str | None]

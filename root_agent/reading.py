@@ -11,8 +11,9 @@ from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import Proposal, interpret
 from control_plane.registry import InvalidDataset
+from delegation.offer import Offer, Unavailable
 from grants.trust import TrustedAgent
-from root_agent.asking import Asking, Missing, Offer, Target, TypedCall, Unavailable
+from root_agent.asking import Asking, Missing, Target, TypedCall
 from root_agent.service import Service
 
 

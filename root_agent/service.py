@@ -17,10 +17,10 @@ from contract.signing import Signer
 from control_plane.evaluator import Evaluator
 from control_plane.identity import verify_person
 from control_plane.principals import Directory
+from delegation.credentials import Assertions
+from delegation.offer import Offer
 from evidence.ledger import Ledger
 from grants.trust import Trust, TrustedAgent
-from root_agent.asking import Offer
-from root_agent.credentials import Assertions
 from root_agent.identity import RequestContext
 
 

@@ -16,16 +16,16 @@ from google.adk.workflow import DEFAULT_ROUTE, START, FunctionNode, Workflow
 from google.genai import types
 
 from contract.verdict import NotGranted, Reason, Verdict
+from delegation.cards import CardBook
+from delegation.remote import Delegate, Exchange
+from delegation.reply import Reply
 from root_agent import ask
 from root_agent.answer_view import summary, table
 from root_agent.asking import Asking
-from root_agent.cards import CardBook
-from root_agent.delegate import Delegate, Exchange
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME
 from root_agent.propose import Proposed, intent_agent
 from root_agent.reading import may_ask_model, shown_to_model
-from root_agent.reply import Reply
 from root_agent.service import Service
 
 GRANTED: Final = Verdict.GRANTED.value

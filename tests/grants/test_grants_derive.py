@@ -65,8 +65,7 @@ def test_a_root_token_is_never_wider_than_its_decision() -> None:
     obligations = Obligations(
         rows=parse_rows({"batches.site": {"one_of": ["basel"]}}), columns=frozenset({"batches.batch_id", "batches.x"})
     )
-    scope = accept(make_chain(make_root(decision=make_decision(obligations=obligations)))).scope
-    assert scope is not None
+    scope = accept(make_chain(make_root(decision=make_decision(obligations=obligations)))).scopes[0]
     assert scope.columns == {"batches.batch_id"}
     assert scope.constraints["batches.site"].one_of == {"basel"}
 
@@ -197,7 +196,7 @@ def test_a_discovery_grant_is_not_widened_to_a_dataset() -> None:
         now=NOW,
     )
     with pytest.raises(NotGranted) as stop:
-        make_chain(root, narrow=make_scope())
+        make_chain(root, narrow=(make_scope(),))
     assert stop.value.reason is Reason.GRANT_WIDENED
 
 
@@ -264,8 +263,8 @@ def root_of(scope: Scope) -> str:
 @given(scope=scopes())
 def test_a_scope_survives_the_token_unchanged(scope: Scope) -> None:
     scope = replace(scope, locations=scope.locations | {REMOTE})
-    assert accept(make_chain(root_of(scope))).scope == scope
-    assert details_of(accept(make_chain(root_of(scope))).scope) == details_of(scope)
+    assert accept(make_chain(root_of(scope))).scopes == (scope,)
+    assert details_of(accept(make_chain(root_of(scope))).scopes) == details_of((scope,))
 
 
 @given(data=st.data(), scope=scopes())
@@ -275,10 +274,10 @@ def test_a_narrower_scope_derives_at_every_hop_and_is_accepted(data: st.DataObje
     holder = ROOT
     for hop in (SECOND, THIRD, REMOTE):
         scope = data.draw(narrowed(scope))
-        chain = derive(chain, SIGNERS[holder], audience=agent(hop), operation=CALL, now=NOW, narrow=scope)
+        chain = derive(chain, SIGNERS[holder], audience=agent(hop), operation=CALL, now=NOW, narrow=(scope,))
         holder = hop
     assume(len(",".join(chain)) <= MAX_GRANT_HEADER_BYTES)
-    assert accept(chain, client=THIRD).scope == scope
+    assert accept(chain, client=THIRD).scopes == (scope,)
 
 
 @given(parent=scopes(), child=scopes())
@@ -286,16 +285,15 @@ def test_what_derives_never_widens_and_what_widens_never_derives(parent: Scope, 
     parent = replace(parent, locations=parent.locations | {REMOTE})
     child = replace(child, locations=child.locations | {REMOTE})
     if parent.widening(child) is None:
-        granted = accept(make_chain(root_of(parent), narrow=child)).scope
+        granted = accept(make_chain(root_of(parent), narrow=(child,))).scopes[0]
         assert granted == child
-        assert granted is not None
         assert granted.actions <= parent.actions
         assert granted.max_sensitivity.within(parent.max_sensitivity)
         assert parent.columns is None or (granted.columns is not None and granted.columns <= parent.columns)
         assert set(parent.constraints) <= set(granted.constraints)
     else:
         with pytest.raises(NotGranted) as stop:
-            make_chain(root_of(parent), narrow=child)
+            make_chain(root_of(parent), narrow=(child,))
         assert stop.value.reason is Reason.GRANT_WIDENED
 
 
@@ -306,10 +304,10 @@ def test_a_holder_that_signs_a_wider_scope_by_hand_is_refused(parent: Scope, chi
     parent = replace(parent, locations=parent.locations | {REMOTE})
     child = replace(child, locations=child.locations | {REMOTE})
     chain = Forge(root=claims_of(root_of(parent))).chain(
-        edit_leaf=lambda claims: claims.update(authorization_details=details_of(child))
+        edit_leaf=lambda claims: claims.update(authorization_details=details_of((child,)))
     )
     if parent.widening(child) is None:
-        assert accept(chain).scope == child
+        assert accept(chain).scopes == (child,)
     else:
         with pytest.raises(NotGranted) as stop:
             accept(chain)

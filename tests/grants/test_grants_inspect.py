@@ -79,7 +79,7 @@ def test_a_chain_that_would_be_refused_says_why(chain: Any, changes: dict[str, A
 def test_each_link_says_what_it_took_away() -> None:
     root = make_root()
     narrow = make_scope(actions=frozenset({"batch_yield"}), columns=frozenset({"batches.batch_id"}))
-    chain = derive((root,), SIGNERS[ROOT], audience=agent(REMOTE), operation=CALL, now=NOW, narrow=narrow)
+    chain = derive((root,), SIGNERS[ROOT], audience=agent(REMOTE), operation=CALL, now=NOW, narrow=(narrow,))
     (step,) = explain(header_value(chain), now=NOW).steps
     assert (step.sender, step.receiver) == (ROOT, REMOTE)
     assert step.narrowed == ("exp by -240", "actions without compare_recovery", "columns without batches.recovery")

@@ -84,7 +84,7 @@ def test_a_chain_of_two_is_accepted_and_says_who_asks_for_what() -> None:
     assert (grant.leaf_issued_at, grant.leaf_expires_at) == (NOW, NOW + 60)
     assert grant.issuer_kid == SIGNERS[ISSUER].public_key.thumbprint
     assert grant.holders == (SIGNERS[ROOT].public_key.thumbprint, SIGNERS[REMOTE].public_key.thumbprint)
-    assert grant.scope == make_scope()
+    assert grant.scopes == (make_scope(),)
     assert grant.operation == CALL
     assert grant.holder_key == SIGNERS[REMOTE].public_key
     assert grant.tctx["policy_id"] == "BPD-DATA-014"
@@ -92,7 +92,7 @@ def test_a_chain_of_two_is_accepted_and_says_who_asks_for_what() -> None:
 
 
 def test_the_forge_of_these_tests_makes_tokens_that_are_accepted() -> None:
-    assert accept(Forge().chain()).scope == make_scope()
+    assert accept(Forge().chain()).scopes == (make_scope(),)
 
 
 @pytest.mark.parametrize("hops", [(SECOND, REMOTE), (SECOND, THIRD, REMOTE)])
@@ -129,7 +129,7 @@ def discovery() -> str:
 
 @pytest.mark.parametrize("operation", [Operation("discover"), Operation("SendMessage", negotiate=True)])
 def test_a_discovery_grant_lets_its_principal_be_told_what_may_be_asked(operation: Operation) -> None:
-    assert accept(make_chain(discovery(), operation=operation), operation=operation).scope is None
+    assert accept(make_chain(discovery(), operation=operation), operation=operation).scopes == ()
 
 
 @pytest.mark.parametrize("operation", [CALL, Operation("GetResults", task="task-1")])
@@ -730,8 +730,7 @@ def test_nothing_does_not_widen_to_something() -> None:
     ],
 )
 def test_a_leaf_may_narrow(edit: Edit) -> None:
-    scope = accept(Forge().chain(edit_leaf=edit)).scope
-    assert scope is not None
+    scope = accept(Forge().chain(edit_leaf=edit)).scopes[0]
     assert make_scope().widening(scope) is None
     assert scope != make_scope()
 

@@ -26,15 +26,15 @@ from control_plane.evaluator import Evaluator, InProcessEvaluator
 from control_plane.identity import issue_identity
 from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import Directory, load_directory
+from delegation.cards import CardBook, RemoteCard
+from delegation.credentials import Assertions
+from delegation.http import open_http
 from evidence.dsse import sign_envelope
 from evidence.ledger import Ledger
 from evidence.row import LedgerRow, Side
 from evidence.statement import Invocation, draft
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.verify import verify
-from root_agent.cards import CardBook, RemoteCard
-from root_agent.credentials import Assertions
-from root_agent.http import open_http
 from root_agent.opening import close_service
 from root_agent.service import Service, World
 from tests.root_agent.scripted_remote import (
@@ -131,6 +131,7 @@ class RootWorld:
             grant,
             decision,
             principal,
+            scope=grant.scope_at(call.dataset, AGENT_ID),
             capability=call.capability,
             schema_version=descriptor.schema_version,
             sensitivity=Sensitivity.INTERNAL,

@@ -18,10 +18,10 @@ from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.registry import InvalidDataset
+from delegation.cards import CardBook
+from delegation.credentials import Assertions
+from delegation.http import UnsafeAddress, checked_url, open_http, same_origin
 from grants.trust import TrustedAgent
-from root_agent.cards import CardBook
-from root_agent.credentials import Assertions
-from root_agent.http import UnsafeAddress, checked_url, open_http, same_origin
 from tests.root_agent.scripted_remote import AGENT_ID, AgentServer, ScriptedRemote, TestSigner, shipped, signed
 
 NOW = 1_800_000_000.0

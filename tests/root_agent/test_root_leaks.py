@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from contract.errors import Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
-from root_agent.cards import CardBook
+from delegation.cards import CardBook
 from root_agent.entry import RootAgent
 from tests.root_agent.root_world import MARKER_ROW, RootWorld
 from tests.root_agent.scripted_remote import Arrived, rejected

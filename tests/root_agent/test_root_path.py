@@ -107,7 +107,7 @@ async def test_grant_assertion_and_extension_travel_as_headers(root: RootAgent, 
 
 async def test_the_grant_covers_this_capability_of_this_revision_and_no_more(root: RootAgent, world: RootWorld) -> None:
     await ask(root, world)
-    scope = world.grant(world.remote.arrived[0]).scope
+    scope = world.grant(world.remote.arrived[0]).scopes[0]
     descriptor = shipped("purification-batches")
     assert scope is not None
     assert (scope.actions, scope.locations, scope.revision) == (

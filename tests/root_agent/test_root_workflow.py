@@ -21,9 +21,9 @@ from google.genai import types
 
 from contract.errors import Category, DatasetAgentError
 from contract.ids import InvalidId, InvocationId, SessionId, UserId
+from delegation.remote import Delegate
 from root_agent import ask as path
 from root_agent.asking import Asking, Wanted
-from root_agent.delegate import Delegate
 from root_agent.entry import build_app
 from root_agent.holder import Desk
 from root_agent.identity import (

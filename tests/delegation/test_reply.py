@@ -9,8 +9,8 @@ from google.protobuf.struct_pb2 import Struct
 
 from contract.extension import DECISION_KEY
 from contract.verdict import Reason
-from root_agent.reply import Outcome, stop_of
-from root_agent.reply_reader import from_response, whole_numbers
+from delegation.reply import Outcome, stop_of
+from delegation.reply_reader import from_response, whole_numbers
 from tests.root_agent.scripted_remote import completed, granted_decision, rejected
 
 

@@ -33,12 +33,12 @@ from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.registry import InvalidDataset
+from delegation.credentials import Assertions
+from delegation.http import ReplyTooLarge, UnsafeAddress, checked_url, same_origin
+from delegation.offer import Offer
+from delegation.reply_reader import whole_numbers
+from delegation.wire import service_parameters
 from grants.trust import TrustedAgent
-from root_agent.asking import Offer
-from root_agent.credentials import Assertions
-from root_agent.http import ReplyTooLarge, UnsafeAddress, checked_url, same_origin
-from root_agent.reply_reader import whole_numbers
-from root_agent.wire import service_parameters
 
 log = logging.getLogger(__name__)
 

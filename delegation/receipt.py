@@ -1,4 +1,4 @@
-"""What must hold before a row is shown: the remote's provenance is about exactly this answer."""
+"""What must hold before a row is used: the other agent's provenance is about exactly this answer."""
 
 from __future__ import annotations
 
@@ -7,27 +7,35 @@ from contract.canonical import sha256_hex
 from contract.result import ResultDocument
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
+from control_plane.registry import InvalidDataset
+from delegation.reply import Reply
+from delegation.result_form import InvalidResult, read_result
+from delegation.sending import Plan, Sent, Verified
 from evidence.dsse import InvalidProvenance, payload_of
 from evidence.predicate import Statement
 from evidence.provenance import verify_provenance
-from root_agent.asking import Asking, Plan, Sent, Verified
-from root_agent.reply import Reply
-from root_agent.result_form import InvalidResult, read_result
-from root_agent.service import Service
+from grants.trust import Trust
 
 
-def verify_reply(asking: Asking, service: Service) -> Verified:
+def verify_reply(
+    reply: Reply,
+    *,
+    plan: Plan,
+    sent: Sent,
+    descriptor: DatasetDescriptor | InvalidDataset | None,
+    trust: Trust,
+) -> Verified:
     """The rows and their statement, verified with the pinned key against what was really sent.
 
-    Checked: signature, digest and size of the received bytes, agent, grant (leaf digest, ids,
-    issuer, client), call hash, dataset, version, revision, schema version, capability,
-    columns within the grant, the decision beside the rows, the ledger receipt, and that the
-    bytes are a result with the columns of the verified card that says the same. Raises
+    ``descriptor`` is what the agent's verified card says of the dataset. Checked: signature,
+    digest and size of the received bytes, agent, grant (leaf digest, ids, issuer, client),
+    call hash, dataset, version, revision, schema version, capability, columns within the
+    grant, the decision beside the rows, the ledger receipt, and that the bytes are a result
+    with the columns of the card that says the same. Raises
     ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
-    plan, sent, reply = asking.plan, asking.sent, asking.reply
-    agent = service.trust.agent(plan.agent_id) if plan else None
-    if plan is None or sent is None or reply is None or reply.envelope is None or agent is None:
+    agent = trust.agent(plan.agent_id)
+    if reply.envelope is None or agent is None:
         raise _invalid("there is nothing to verify")
     try:
         statement = verify_provenance(
@@ -45,26 +53,18 @@ def verify_reply(asking: Asking, service: Service) -> Verified:
         upstream = sha256_hex(payload_of(reply.envelope))
     except InvalidProvenance as error:
         raise _invalid(str(error)) from error
-    _check_grant(statement, sent, service)
-    _check_dataset(statement, asking, plan)
-    _check_decision(statement, reply)
-    return Verified(_document(statement, asking, plan, reply.body), reply.envelope, statement, upstream)
-
-
-def _check_grant(statement: Statement, sent: Sent, service: Service) -> None:
     grant = statement.predicate.grant
-    if (grant.root_jti, grant.issuer, grant.client) != (sent.root_jti, service.issuer_url, service.root_id):
+    if (grant.root_jti, grant.issuer, grant.client) != (sent.root_jti, sent.issuer, sent.client):
         raise _invalid("the provenance names another grant")
+    known = descriptor if isinstance(descriptor, DatasetDescriptor) else None
+    _check_dataset(statement, known, plan)
+    _check_decision(statement, reply)
+    return Verified(_document(statement, known, plan, reply.body), reply.envelope, statement, upstream)
 
 
-def _check_dataset(statement: Statement, asking: Asking, plan: Plan) -> None:
+def _check_dataset(statement: Statement, descriptor: DatasetDescriptor | None, plan: Plan) -> None:
     told, scope = statement.predicate, plan.scope
-    descriptor = asking.target.descriptor if asking.target else None
-    expected = (
-        scope.dataset_version,
-        scope.revision,
-        descriptor.schema_version if isinstance(descriptor, DatasetDescriptor) else None,
-    )
+    expected = (scope.dataset_version, scope.revision, descriptor.schema_version if descriptor else None)
     if (told.dataset.dataset_version, told.dataset.revision, told.dataset.schema_version) != expected:
         raise _invalid("the provenance names another version, revision or schema of the dataset")
     columns = told.authorization.columns
@@ -82,11 +82,10 @@ def _check_decision(statement: Statement, reply: Reply) -> None:
         raise _invalid("the provenance names another decision than the task")
 
 
-def _document(statement: Statement, asking: Asking, plan: Plan, body: bytes) -> ResultDocument:
+def _document(statement: Statement, descriptor: DatasetDescriptor | None, plan: Plan, body: bytes) -> ResultDocument:
     """The received bytes, where they are what the card declares and say what the statement says."""
     told = statement.predicate
-    descriptor = asking.target.descriptor if asking.target else None
-    capability = descriptor.capability(plan.call.capability) if isinstance(descriptor, DatasetDescriptor) else None
+    capability = descriptor.capability(plan.call.capability) if descriptor else None
     if capability is None:
         raise _invalid("no verified card declares what the capability returns")
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.schema import Mode, ResultColumn, SqlType
-from root_agent.result_form import InvalidResult, read_result
+from delegation.result_form import InvalidResult, read_result
 from tests.root_agent.root_world import AS_OF
 
 COLUMNS = (

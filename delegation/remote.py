@@ -38,12 +38,12 @@ from google.adk.events.event_actions import EventActions
 from contract.call import CALL_MEDIA_TYPE, Call
 from contract.errors import DatasetAgentError
 from contract.verdict import VERDICTS, NotGranted, Reason
-from root_agent.asking import Sent
-from root_agent.cards import RemoteCard
-from root_agent.http import ReplyTooLarge
-from root_agent.reply import Outcome, Reply
-from root_agent.reply_reader import from_response
-from root_agent.wire import service_parameters
+from delegation.cards import RemoteCard
+from delegation.http import ReplyTooLarge
+from delegation.reply import Outcome, Reply
+from delegation.reply_reader import from_response
+from delegation.sending import Sent
+from delegation.wire import service_parameters
 
 DELEGATE_NAME: Final = "remote_dataset_agent"
 _JSONRPC: Final = "JSONRPC"

@@ -17,7 +17,7 @@ from contract.call import RESULT_MEDIA_TYPE
 from contract.canonical import InvalidJson, parse_json
 from contract.extension import DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY
 from contract.verdict import VERDICTS, Reason, Verdict
-from root_agent.reply import Outcome, RemoteDecision, Reply
+from delegation.reply import Outcome, RemoteDecision, Reply
 
 _MAX_ENVELOPE: Final = 256 * 1024
 _MAX_TEXT: Final = 500
