@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from contract.ids import Slug, Version
+from contract.ids import MAX_ID_BYTES, Slug, Version
 from contract.schema import Parameter, ResultColumn, Strict, Table, Text
 from contract.scope import Sensitivity
 
@@ -47,11 +47,45 @@ class Source(Strict):
     source: Text
 
 
+_AgentId = Annotated[str, Field(max_length=MAX_ID_BYTES, pattern=r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$")]
+
+
+class Delegation(Strict):
+    """What a capability asks of another dataset agent: one capability of one dataset there."""
+
+    agent: _AgentId
+    dataset: Slug
+    capability: Slug
+
+
+class Supply(Strict):
+    """How a template gets the rows that another dataset agent answers with.
+
+    ``table`` is the name it reads them by, ``arguments`` gives each parameter of the other
+    capability the value of one of this capability's. ``columns`` is what the other is
+    expected to return; whether it does is checked against its verified card at every call.
+    """
+
+    table: Slug
+    arguments: dict[Slug, Slug] = Field(default_factory=dict)
+    columns: tuple[ResultColumn, ...] = Field(min_length=1, strict=False)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise ValueError(f"the supplied table {self.table} names a column twice")
+        return self
+
+
 class DatasetCapability(Strict):
     """One bounded operation. Confidential and restricted ones name the policy that governs them.
 
     ``requires_review`` marks a capability a person must approve; until review is
-    available it cannot run at all.
+    available it cannot run at all. ``delegates`` is there exactly where the target in use is
+    a ``sub_agent_name``: what is then asked of another dataset agent. Such a capability is
+    never ``cacheable``: the other agent's policy, revocations and revision are to be asked
+    each time, and it has a cache of its own.
     """
 
     name: Slug
@@ -72,28 +106,33 @@ class DatasetCapability(Strict):
     examples: tuple[str, ...] = Field(default=(), strict=False)
     parameters: tuple[Parameter, ...] = Field(default=(), strict=False)
     results: tuple[ResultColumn, ...] = Field(min_length=1, strict=False)
+    delegates: Delegation | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.sensitivity in _GOVERNED and not self.policy_id:
             raise ValueError(f"capability {self.name} is {self.sensitivity.value} and must name its policy_id")
-        targets = {
-            "tool": self.tool_name,
-            "mcp": self.mcp_tool_name,
-            "sub_agent": self.sub_agent_name,
-        }
-        named = [kind for kind, target in targets.items() if target]
-        if not named:
-            raise ValueError(f"capability {self.name} names no tool_name, mcp_tool_name or sub_agent_name")
-        if len(named) > 1 and self.preferred is None:
-            raise ValueError(f"capability {self.name} names several targets; mark one as preferred")
-        if self.preferred is not None and not targets[self.preferred]:
-            raise ValueError(f"capability {self.name} prefers a target it does not name")
+        if (self.delegates is not None) != (self._target() == "sub_agent"):
+            raise ValueError(f"capability {self.name}: sub_agent_name and delegates go together")
+        if self.delegates is not None and self.cacheable:
+            raise ValueError(f"capability {self.name} asks another agent each time and must say cacheable: false")
         for kind, items in (("parameter", self.parameters), ("result column", self.results)):
             names = [item.name for item in items]
             if len(set(names)) != len(names):
                 raise ValueError(f"capability {self.name} names a {kind} twice")
         return self
+
+    def _target(self) -> str:
+        """Which of its targets is in use. Raises ``ValueError`` where that is not plain."""
+        targets = {"tool": self.tool_name, "mcp": self.mcp_tool_name, "sub_agent": self.sub_agent_name}
+        named = [kind for kind, target in targets.items() if target]
+        if not named:
+            raise ValueError(f"capability {self.name} names no tool_name, mcp_tool_name or sub_agent_name")
+        if len(named) > 1 and self.preferred is None:
+            raise ValueError(f"capability {self.name} names several targets; mark one as preferred")
+        if self.preferred is not None and self.preferred not in named:
+            raise ValueError(f"capability {self.name} prefers a target it does not name")
+        return self.preferred or named[0]
 
     def parameter(self, name: str) -> Parameter | None:
         return next((parameter for parameter in self.parameters if parameter.name == name), None)
@@ -159,17 +198,26 @@ class DatasetDescriptor(Strict):
 
 
 class CapabilityManifest(DatasetCapability):
-    """A capability and the file of its GoogleSQL template, relative to the dataset's folder.
+    """A capability and what only its own service needs: the template, and what it is supplied with.
 
-    ``template`` is absent only where the capability is answered by a sub-agent or MCP tool.
+    ``template`` is a GoogleSQL file relative to the dataset's folder; it is absent only
+    where the capability is answered by an MCP tool. ``supply`` comes with ``delegates``.
     """
 
     template: str | None = None
+    supply: Supply | None = None
 
     @model_validator(mode="after")
     def _has_template(self) -> Self:
         if self.tool_name and not self.template:
             raise ValueError(f"capability {self.name} has a tool_name and needs a template")
+        if (self.supply is not None) != (self.delegates is not None):
+            raise ValueError(f"capability {self.name}: delegates and supply go together")
+        if self.delegates is not None and not self.template:
+            raise ValueError(f"capability {self.name} completes another agent's rows and needs a template")
+        given = self.supply.arguments.values() if self.supply else ()
+        if unknown := set(given) - {parameter.name for parameter in self.parameters}:
+            raise ValueError(f"capability {self.name} passes on {sorted(unknown)[0]}, which is none of its parameters")
         return self
 
 
@@ -184,9 +232,12 @@ class DatasetManifest(DatasetDescriptor):
         names = [table.name for table in self.tables]
         if len(set(names)) != len(names):
             raise ValueError(f"dataset {self.dataset} names a table twice")
+        supplied = {capability.supply.table for capability in self.capabilities if capability.supply}
+        if shadowed := supplied.intersection(names):
+            raise ValueError(f"dataset {self.dataset} has a table {sorted(shadowed)[0]}; supply rows by another name")
         return self
 
     def published(self) -> DatasetDescriptor:
         """The half that may leave the service: no table, no file name."""
-        raw = self.model_dump(exclude={"tables": True, "capabilities": {"__all__": {"template"}}})
+        raw = self.model_dump(exclude={"tables": True, "capabilities": {"__all__": {"template", "supply"}}})
         return DatasetDescriptor.model_validate(raw)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 import control_plane.descriptor as descriptor_module
-from control_plane.descriptor import DatasetDescriptor, DatasetManifest
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor, DatasetManifest
 from control_plane.registry import load_registry
 from tests.control_plane.control_plane_world import DATASETS, raw_capability, raw_descriptor
 
@@ -63,6 +63,81 @@ def test_a_manifest_capability_with_a_tool_needs_a_template() -> None:
     table = {"name": "t", "file": "t.parquet", "columns": [{"name": "id", "type": "STRING"}]}
     with pytest.raises(ValidationError, match="needs a template"):
         DatasetManifest.model_validate(raw_descriptor(tables=[table]))
+
+
+ASKED: dict[str, Any] = {
+    "tool_name": None,
+    "sub_agent_name": "ask_soils",
+    "cacheable": False,
+    "delegates": {"agent": "https://soils.example", "dataset": "soils", "capability": "read"},
+    "parameters": [{"name": "plant", "type": "STRING", "description": "Which plant."}],
+}
+SUPPLIED: dict[str, Any] = {
+    **ASKED,
+    "template": "read.sql",
+    "supply": {"table": "soil", "arguments": {"id": "plant"}, "columns": [{"name": "ph", "type": "FLOAT64"}]},
+}
+
+
+def supplied(**changes: Any) -> DatasetManifest:
+    table = {"name": "plants", "file": "plants.parquet", "columns": [{"name": "id", "type": "STRING"}]}
+    capability = raw_capability(**(SUPPLIED | changes))
+    return DatasetManifest.model_validate(raw_descriptor(tables=[table], capabilities=[capability]))
+
+
+def test_what_a_capability_asks_of_another_agent_is_published_and_how_it_is_supplied_is_not() -> None:
+    published = supplied().published()
+    assert DatasetDescriptor.model_validate(json.loads(json.dumps(published.to_json()))) == published
+    capability = published.capabilities[0]
+    assert capability.delegates is not None
+    assert capability.delegates.model_dump() == ASKED["delegates"]
+    assert "supply" not in json.dumps(published.to_json())
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"delegates": None}, "sub_agent_name and delegates go together"),
+        ({"tool_name": "read", "preferred": "tool"}, "sub_agent_name and delegates go together"),
+        ({"tool_name": "read", "sub_agent_name": None}, "sub_agent_name and delegates go together"),
+        ({"cacheable": True}, "must say cacheable: false"),
+        ({"delegates": ASKED["delegates"] | {"agent": ""}}, "delegates.agent"),
+        ({"delegates": ASKED["delegates"] | {"agent": "a\u202eb"}}, "delegates.agent"),
+        ({"delegates": ASKED["delegates"] | {"dataset": "Soils"}}, "delegates.dataset"),
+        ({"delegates": ASKED["delegates"] | {"url": "https://soils.example"}}, "Extra inputs"),
+    ],
+)
+def test_a_capability_that_asks_another_agent_says_exactly_what(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        DatasetCapability.model_validate(raw_capability(**(ASKED | changes)))
+
+
+def test_a_capability_may_name_a_tool_beside_the_agent_it_prefers() -> None:
+    raw = raw_capability(**(ASKED | {"tool_name": "read", "preferred": "sub_agent"}))
+    assert DatasetCapability.model_validate(raw).delegates is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"template": None}, "needs a template"),
+        ({"supply": None}, "delegates and supply go together"),
+        ({"supply": SUPPLIED["supply"] | {"table": "plants"}}, "supply rows by another name"),
+        ({"supply": SUPPLIED["supply"] | {"arguments": {"id": "colour"}}}, "passes on colour"),
+        ({"supply": SUPPLIED["supply"] | {"columns": []}}, "at least 1"),
+        ({"supply": SUPPLIED["supply"] | {"columns": [{"name": "ph", "type": "FLOAT64"}] * 2}}, "a column twice"),
+    ],
+)
+def test_a_manifest_says_how_a_template_is_supplied(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        supplied(**changes)
+
+
+def test_rows_are_supplied_only_to_a_capability_that_asks_for_them() -> None:
+    raw = raw_capability(template="read.sql", parameters=ASKED["parameters"], supply=SUPPLIED["supply"])
+    table = {"name": "plants", "file": "plants.parquet", "columns": [{"name": "id", "type": "STRING"}]}
+    with pytest.raises(ValidationError, match="delegates and supply go together"):
+        DatasetManifest.model_validate(raw_descriptor(tables=[table], capabilities=[raw]))
 
 
 def test_age_is_counted_from_as_of_and_is_never_negative() -> None:
