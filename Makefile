@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format wheel-test bench lock
+.PHONY: help setup demo test check lint format wheel-test mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,6 +42,9 @@ format: setup ## what ruff can put right by itself
 
 wheel-test: setup ## the demo from the built wheel, in an environment without this folder
 	$(BIN)/python -m pytest -m wheel_demo tests/project
+
+mutants: setup ## takes every check out, one at a time, and shows which test fails without it (minutes)
+	$(BIN)/python -m mutants
 
 bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,115 @@
+"""``python -m mutants``: every check is taken out once, and its test must fail.
+
+``--find`` looks for a killing test where none is known yet and writes ``killers.json``;
+``--only TEXT`` takes the mutants whose id holds the text; ``--json`` prints one object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+
+from mutants import killers
+from mutants.copies import Copy
+from mutants.plant import Mutant, mutants
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SEARCHED: Final = ("tests/grants", "tests/contract", "tests/attacks", "tests/remote_agent", "tests")
+"""Where a killer is looked for, the nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``killer`` is ``None`` for a mutant that survived; ``named`` whether it was the test named for it."""
+
+    mutant: Mutant
+    killer: str | None
+    named: bool
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--find", action="store_true", help="look for a test where none is known, and write it down")
+    options.add_argument("--only", default="", help="mutants whose id holds this text")
+    options.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="copies used at once")
+    options.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    chosen = options.parse_args()
+    planted = [mutant for mutant in mutants(ROOT) if chosen.only in mutant.id]
+    known = killers.read()
+    results = run_all(planted, known, find=chosen.find, workers=chosen.workers)
+    if chosen.find:
+        found = {result.mutant.id: result.killer for result in results if result.killer and "::" in result.killer}
+        kept = {name: test for name, test in known.items() if name in {mutant.id for mutant in mutants(ROOT)}}
+        killers.write(kept | found)
+    report(results, as_json=chosen.as_json)
+    return 0 if all(result.killer and result.named for result in results) else 1
+
+
+def run_all(planted: Sequence[Mutant], known: dict[str, str], *, find: bool, workers: int) -> list[Result]:
+    """Every mutant's result, in order. Raises ``RuntimeError`` where a test fails without any fault."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, Progress(disable=not sys.stderr.isatty()) as bar:
+        free: SimpleQueue[Copy] = SimpleQueue()
+        for number in range(workers):
+            free.put(Copy(ROOT, Path(folder) / str(number)))
+        named = sorted({known[mutant.id] for mutant in planted if mutant.id in known})
+        first = free.get()
+        if named and (broken := first.run(named).killer) is not None:
+            raise RuntimeError(f"{broken} fails without any fault planted")
+        free.put(first)
+        task = bar.add_task("planting", total=len(planted))
+
+        def work(mutant: Mutant) -> Result:
+            copy = free.get()
+            try:
+                return judge(copy, mutant, known.get(mutant.id), find=find)
+            finally:
+                free.put(copy)
+                bar.advance(task)
+
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(work, planted))
+
+
+def judge(copy: Copy, mutant: Mutant, test: str | None, *, find: bool) -> Result:
+    """By the test named for it; else, where asked, by the first that fails."""
+    if test is not None and (killer := copy.run([test], mutant).killer) is not None:
+        return Result(mutant, killer, named=True)
+    if not find:
+        return Result(mutant, None, named=False)
+    for folder in SEARCHED:
+        if (copy.root / folder).exists() and (killer := copy.run([folder], mutant).killer) is not None:
+            return Result(mutant, killer, named=True)
+    return Result(mutant, None, named=False)
+
+
+def report(results: Sequence[Result], *, as_json: bool) -> None:
+    survived = [result.mutant.id for result in results if result.killer is None]
+    if as_json:
+        told = {result.mutant.id: result.killer for result in results}
+        print(json.dumps({"planted": len(results), "survived": survived, "killers": told}, indent=1))
+        return
+    console = Console()
+    table = Table("what was taken out", "killed by")
+    for result in results:
+        killer = Text(result.killer) if result.killer else Text("nothing: it survived", style="bold red")
+        table.add_row(Text(result.mutant.id), killer)
+    console.print(table)
+    console.print(f"{len(results)} planted, {len(results) - len(survived)} killed, {len(survived)} survived")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Where faults are planted: every check of the protected files, taken out one at a time.
+
+A check is an ``if`` whose only effect is to raise or to answer no, each alternative of such a
+condition by itself, and a call whose only effect is to check. What no pattern finds is listed
+as text in ``TEXTS``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PROTECTED: Final = (
+    "grants/verify.py",
+    "grants/jose.py",
+    "grants/claims.py",
+    "grants/client.py",
+    "grants/derive.py",
+    "grants/mint.py",
+    "grants/state.py",
+    "grants/state_sqlite.py",
+    "grants/state_redis.py",
+    "grants/jwks.py",
+    "grants/trust.py",
+    "grants/keys.py",
+    "contract/authority.py",
+    "contract/grant.py",
+    "contract/scope.py",
+    "contract/call.py",
+    "contract/signing.py",
+    "contract/canonical.py",
+    "remote_agent/answer.py",
+    "remote_agent/authentication.py",
+    "remote_agent/context.py",
+    "remote_agent/discover.py",
+    "remote_agent/door.py",
+    "remote_agent/handler.py",
+    "remote_agent/negotiate.py",
+    "remote_agent/plugin.py",
+)
+"""Files in which every check has a mutant. A later change of the product extends the list."""
+
+_CHECKING: Final = re.compile(r"(_|\b)(check|require|judge|spend|recheck)(_\w+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One fault: the text between ``start`` and ``end`` (offsets into the file) replaced.
+
+    ``id`` names file, function and what is taken out; it does not move with the lines.
+    """
+
+    id: str
+    path: str
+    start: int
+    end: int
+    replacement: str
+
+    def planted(self, source: str) -> str:
+        return source[: self.start] + self.replacement + source[self.end :]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A fault no pattern finds: ``old`` occurs exactly once in the file."""
+
+    path: str
+    name: str
+    old: str
+    new: str
+
+
+TEXTS: Final[tuple[Text, ...]] = ()
+
+
+def mutants(root: Path) -> list[Mutant]:
+    """Every mutant of the tree at ``root``, in the order of the files. Raises ``ValueError`` for a text that moved."""
+    found = [mutant for path in PROTECTED if (root / path).exists() for mutant in _in_file(root, path)]
+    found += [_of_text(root, text) for text in TEXTS]
+    seen: dict[str, int] = {}
+    numbered = []
+    for mutant in found:
+        seen[mutant.id] = seen.get(mutant.id, 0) + 1
+        name = mutant.id if seen[mutant.id] == 1 else f"{mutant.id} ({seen[mutant.id]})"
+        numbered.append(Mutant(name, mutant.path, mutant.start, mutant.end, mutant.replacement))
+    return numbered
+
+
+def _of_text(root: Path, text: Text) -> Mutant:
+    source = (root / text.path).read_text(encoding="utf-8")
+    if source.count(text.old) != 1:
+        raise ValueError(f"{text.path}: the text of {text.name!r} is there {source.count(text.old)} times")
+    start = source.index(text.old)
+    return Mutant(f"{text.path}: {text.name}", text.path, start, start + len(text.old), text.new)
+
+
+def _in_file(root: Path, path: str) -> Iterator[Mutant]:
+    source = (root / path).read_text(encoding="utf-8")
+    offsets = _Offsets(source)
+    for scope, node in _statements(ast.parse(source), ""):
+        for taken, replacement in _taken_out(node):
+            what = " ".join(ast.unparse(taken).split())
+            start, end = offsets.span(taken)
+            yield Mutant(f"{path}: {scope}: {what[:120]}", path, start, end, replacement)
+
+
+def _taken_out(node: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
+    if isinstance(node, ast.If) and _only_refuses(node.body):
+        yield node.test, "False"
+        if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or):
+            for alternative in node.test.values:
+                yield alternative, "False"
+    if isinstance(node, ast.Expr):
+        value = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if isinstance(value, ast.Call) and _CHECKING.search(ast.unparse(value.func)):
+            yield node, "pass"
+
+
+def _only_refuses(body: list[ast.stmt]) -> bool:
+    """Whether a body does nothing but raise, or answer with no or with the name of what is wrong."""
+    last = body[-1]
+    if isinstance(last, ast.Raise):
+        return len(body) == 1
+    if len(body) != 1 or not isinstance(last, ast.Return) or not isinstance(last.value, ast.Constant):
+        return False
+    return last.value.value is False or isinstance(last.value.value, str)
+
+
+def _statements(node: ast.AST, scope: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Every statement with the dotted name of the function or class it is in."""
+    for child in ast.iter_child_nodes(node):
+        inner = scope
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inner = f"{scope}.{child.name}" if scope else child.name
+        elif isinstance(child, ast.stmt):
+            yield scope or "module", child
+        yield from _statements(child, inner)
+
+
+class _Offsets:
+    """From the positions of ``ast`` (lines, and columns in UTF-8 bytes) to offsets into the text."""
+
+    def __init__(self, source: str) -> None:
+        self._lines = source.splitlines(keepends=True)
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line))
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
+            raise ValueError("only expressions and statements have a place")
+        return self._at(node.lineno, node.col_offset), self._at(node.end_lineno, node.end_col_offset)
+
+    def _at(self, line: int, column: int) -> int:
+        text = self._lines[line - 1].encode()[:column].decode()
+        return self._starts[line - 1] + len(text)
