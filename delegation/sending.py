@@ -22,8 +22,8 @@ METHOD = "SendMessage"
 class Plan:
     """One admitted call, the scope it needs, and the chain it is sent under. The chain is in no representation.
 
-    ``scope`` is of the call's own dataset. ``narrow`` are the scopes a leaf is narrowed to;
-    ``None`` leaves them as the chain has them.
+    ``scope`` is of the call's own dataset. ``narrow`` are the scopes a leaf is narrowed to, and
+    ``max_depth`` how deep it may be delegated; ``None`` leaves them as the chain has them.
     """
 
     call: Call
@@ -31,6 +31,7 @@ class Plan:
     scope: Scope
     chain: tuple[str, ...] = field(repr=False)
     narrow: tuple[Scope, ...] | None = None
+    max_depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ def send_with_leaf(
         now=now,
         ttl=ttl,
         narrow=plan.narrow,
+        max_depth=plan.max_depth,
     )
     issuer, root_jti, txn = root_ids(chain)
     return Sent(

@@ -38,12 +38,15 @@ def derive(
     now: float,
     ttl: int = MAX_LEAF_LIFE,
     narrow: Sequence[Scope] | None = None,
+    max_depth: int | None = None,
 ) -> tuple[str, ...]:
     """``chain`` and a fresh leaf for ``audience`` and ``operation``, signed by the holder.
 
     ``signer`` holds the key that the last token names. The leaf lives ``ttl`` seconds (60
     at most) and never longer than its parent. ``narrow`` replaces the parent's scopes by
-    narrower ones, of the same datasets or of some of them.
+    narrower ones, of the same datasets or of some of them. ``max_depth`` is the depth down
+    to which the leaf may be delegated, its own where its receiver is to ask nobody further;
+    ``None`` leaves it as the parent has it.
 
     Raises ``NotGranted`` where the parent has expired, may not be delegated further, or
     would be widened; ``grants.derive.key`` and ``grants.derive.chain`` where the caller
@@ -56,6 +59,8 @@ def derive(
         raise NotGranted(Reason.GRANT_EXPIRED, "the grant has expired; ask its issuer for a new one")
     if parent.del_depth >= parent.del_max_depth:
         raise NotGranted(Reason.GRANT_TOO_DEEP, "the grant may not be delegated further")
+    if max_depth is not None and max_depth > parent.del_max_depth:
+        raise NotGranted(Reason.GRANT_TOO_DEEP, "the grant may not be delegated as far as it would have to be")
     if not 0 < ttl <= MAX_LEAF_LIFE:
         raise _fault("grants.derive.ttl", f"a derived token lives 1 to {MAX_LEAF_LIFE} seconds")
     issued = max(int(now), parent.iat)
@@ -71,7 +76,7 @@ def derive(
         "txn": parent.txn,
         "cnf": {"jwk": jwk_of(audience.key)},
         "del_depth": parent.del_depth + 1,
-        "del_max_depth": parent.del_max_depth,
+        "del_max_depth": parent.del_max_depth if max_depth is None else max(max_depth, parent.del_depth + 1),
         "par_hash": b64url(digest),
         "authorization_details": details_of(_narrowed(parent.scopes, narrow)),
         "op": operation.to_json(),

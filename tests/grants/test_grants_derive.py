@@ -312,3 +312,23 @@ def test_a_holder_that_signs_a_wider_scope_by_hand_is_refused(parent: Scope, chi
         with pytest.raises(NotGranted) as stop:
             accept(chain)
         assert stop.value.reason is Reason.GRANT_WIDENED
+
+
+def test_a_holder_may_end_the_delegation_with_its_leaf() -> None:
+    chain = make_chain(make_root(), REMOTE, max_depth=1)
+    assert claims_of(chain[-1])["del_max_depth"] == 1
+    with pytest.raises(NotGranted) as stop:
+        derive(chain, SIGNERS[REMOTE], audience=agent(SECOND), operation=CALL, now=NOW)
+    assert stop.value.reason is Reason.GRANT_TOO_DEEP
+
+
+def test_a_holder_never_says_that_a_leaf_may_go_deeper_than_it_was_told() -> None:
+    with pytest.raises(NotGranted) as stop:
+        derive((make_root(max_depth=1),), SIGNERS[ROOT], audience=agent(REMOTE), operation=CALL, now=NOW, max_depth=2)
+    assert stop.value.reason is Reason.GRANT_TOO_DEEP
+
+
+def test_a_leaf_is_never_shallower_than_itself() -> None:
+    chain = make_chain(make_root(), REMOTE, max_depth=0)
+    assert claims_of(chain[-1])["del_max_depth"] == 1
+    assert accept(chain).subject == "u-eng-01"
