@@ -14,10 +14,12 @@ import rfc8785
 
 MAX_DEPTH = 32
 _LONG = 400
-_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_LONG + 1))
+_LONG_NUMBER = re.compile(rb"(?<![0-9])[0-9]{%d}" % (_LONG + 1))
 _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+# One pass over any bytes: nothing is given back, and a string without an end is one to the end.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKET = re.compile(rb"[\[\]{}]")
 
 
 class InvalidJson(ValueError):
@@ -56,7 +58,8 @@ def parse_json(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidJson("JSON is not UTF-8") from error
-    _check_depth(text, max_depth)
+    if data.count(b"[") + data.count(b"{") > max_depth:
+        _check_depth(_STRING.sub(b"", data), max_depth)
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
     except InvalidJson:
@@ -90,7 +93,7 @@ def check_shape(data: bytes, *, max_values: int, max_depth: int = MAX_DEPTH) -> 
         raise InvalidJson(f"JSON has a number of over {_LONG} digits")
     if bare.count(b",") + bare.count(b"{") + bare.count(b"[") > max_values:
         raise InvalidJson(f"JSON has more than {max_values} values")
-    _check_depth(bare.decode("utf-8"), max_depth)
+    _check_depth(bare, max_depth)
 
 
 def b64url(data: bytes) -> str:
@@ -131,27 +134,15 @@ def _finite(text: str) -> float:
     return number
 
 
-def _check_depth(text: str, max_depth: int) -> None:
-    if text.count("[") + text.count("{") <= max_depth:
-        return
+def _check_depth(bare: bytes, max_depth: int) -> None:
+    """``bare`` is JSON without its strings. A bracket that closes nothing ends the look: no parser goes on."""
     depth = 0
-    in_string = escaped = False
-    for char in text:
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
-            depth += 1
-            if depth > max_depth:
-                raise InvalidJson(f"JSON is nested deeper than {max_depth}")
-        elif char in "]}":
-            depth -= 1
+    for bracket in _BRACKET.finditer(bare):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > max_depth:
+            raise InvalidJson(f"JSON is nested deeper than {max_depth}")
+        if depth < 0:
+            raise InvalidJson("not valid JSON")
 
 
 def _check_unicode(value: Any) -> None:

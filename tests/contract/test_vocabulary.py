@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -102,6 +103,38 @@ def test_the_cost_of_a_body_is_bounded_without_parsing_it() -> None:
     ):
         with pytest.raises(InvalidJson):
             check_shape(hostile, max_values=200)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b'"' + b'\\"' * 131_000,
+        (b"1" * 400 + b" ") * 600,
+        b"[]" * 33 + b" " * 260_000,
+        b'"\\\n' * 80_000,
+        b"[" * 33 + b"]" * 260_000,
+    ],
+    ids=["a string without an end", "numbers almost too long", "blanks", "broken escapes", "closing brackets"],
+)
+def test_no_body_is_looked_at_twice(hostile: bytes) -> None:
+    """256 KiB that a look from every quote or digit would make minutes of."""
+    with contextlib.suppress(InvalidJson):
+        check_shape(hostile, max_values=2_000)
+    with pytest.raises(InvalidJson):
+        parse_json(hostile, limit=2**20)
+
+
+@given(st.recursive(st.sampled_from([1, "[{", '"\\', "x"]), lambda inner: st.lists(inner, max_size=3), max_leaves=30))
+def test_depth_is_counted_outside_strings(value: object) -> None:
+    deep = json.dumps(value).encode()
+    for _ in range(31):
+        deep = b"[" + deep + b"]"
+    nested = isinstance(value, list) and any(isinstance(item, list) for item in value)
+    if nested:
+        with pytest.raises(InvalidJson):
+            parse_json(deep, limit=10_000)
+    else:
+        assert parse_json(deep, limit=10_000)
 
 
 @given(st.binary(max_size=50))
