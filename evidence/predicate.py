@@ -101,7 +101,10 @@ class Authorization(Strict):
 
 
 class ExecutionDone(Strict):
-    """The run that produced the rows: on a cache hit the earlier one, with its own times."""
+    """The run that produced the rows: on a cache hit the earlier one, with its own times.
+
+    ``tool_origin`` is A2A exactly where the result rests on another agent's (``upstream``).
+    """
 
     execution_id: _Id
     engine: _Id
@@ -135,7 +138,7 @@ class InvocationIds(Strict):
 
 
 class Upstream(Strict):
-    """The signed provenance a result was relayed with, unchanged, and whose it is."""
+    """The signed provenance of an answer that this one relays, or was completed from: unchanged, and whose it is."""
 
     agent_id: _Id
     task_id: _Id | None

@@ -6,9 +6,9 @@ before a GRANTED row is committed; sealing then only adds the receipt and signs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -21,11 +21,12 @@ from contract.signing import Signer
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.dsse import payload_of, sign_envelope
-from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement
+from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement, Upstream
 from evidence.row import rfc3339
 
 _NO_LEDGER: dict[str, Any] = {}
 RESULT_NAME = "result"
+_A2A: Final = "A2A"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,15 @@ def draft(
     max_rows: int | None = None,
     max_bytes: int | None = None,
     media_type: str = RESULT_MEDIA_TYPE,
+    upstream: Sequence[Upstream] = (),
 ) -> Draft:
     """The provenance of ``document`` under ``authority``.
 
-    ``sources`` are the source systems of the descriptor. Raises
-    ``NotGranted(EVIDENCE_UNAVAILABLE)`` naming the members that are missing or malformed:
-    a result without complete provenance is not returned.
+    ``sources`` are the source systems of the descriptor. ``upstream`` are the answers of
+    other agents that the result was completed from (``upstream_of``): with any of them the
+    ``tool_origin`` of the execution is A2A. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``
+    naming the members that are missing or malformed: a result without complete provenance
+    is not returned.
     """
     grant = authority.grant
     return _complete(
@@ -131,13 +135,13 @@ def draft(
                 "execution_id": execution.execution_id,
                 "engine": execution.engine,
                 "job_id": execution.job_id,
-                "tool_origin": execution.tool_origin,
+                "tool_origin": _A2A if upstream else execution.tool_origin,
                 "started": rfc3339(execution.started),
                 "ended": rfc3339(execution.ended),
             },
             "cache": {"outcome": cache.outcome, "used": cache.outcome == "HIT", "key": cache.key},
             "invocation": invocation.to_json(),
-            "upstream": [],
+            "upstream": [item.model_dump(mode="json") for item in upstream],
             "sealed_at": rfc3339(now),
         },
     )
@@ -167,24 +171,27 @@ def relay(
             **{name: told[name] for name in ("grant", "operation", "dataset", "authorization", "cache")},
             "agent": {"id": agent_id},
             "decision": _decision(decision),
-            "execution": {**told["execution"], "tool_origin": "A2A"},
+            "execution": {**told["execution"], "tool_origin": _A2A},
             "invocation": invocation.to_json(),
-            "upstream": [
-                {
-                    "agent_id": told["agent"]["id"],
-                    "task_id": task_id,
-                    "result_digest": upstream.result_digest,
-                    "envelope": envelope,
-                }
-            ],
+            "upstream": [upstream_of(upstream, envelope, task_id).model_dump(mode="json")],
             "sealed_at": rfc3339(now),
         },
     )
 
 
-def upstream_digest(envelope: dict[str, Any]) -> str:
-    """What a relaying agent's ledger row records of the envelope. Raises ``InvalidProvenance``."""
-    return sha256_hex(payload_of(envelope))
+def upstream_of(statement: Statement, envelope: Mapping[str, Any], task_id: str | None) -> Upstream:
+    """What a statement says of an answer it rests on; ``statement`` was verified for ``envelope``."""
+    return Upstream(
+        agent_id=statement.predicate.agent.id,
+        task_id=task_id,
+        result_digest=statement.result_digest,
+        envelope=dict(envelope),
+    )
+
+
+def upstream_digest(envelope: Mapping[str, Any]) -> str:
+    """What the ledger row of an agent that got an answer records of its envelope. Raises ``InvalidProvenance``."""
+    return sha256_hex(payload_of(dict(envelope)))
 
 
 def row_constraints_digest(authority: Authority) -> str:
