@@ -6,14 +6,14 @@ one type. A node without a rule means the same in both dialects.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlglot import exp
 
 from contract.schema import SqlType
 from queries.govern import MASK_HASH, MASK_TRUNCATE
-from queries.typed import source_type, sql_type, type_of
+from queries.typed import fields_of, source_type, sql_type, type_of
 
 S = SqlType
 TYPES: Final[dict[SqlType, str]] = {
@@ -80,12 +80,20 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Cast:
     return cast(node, TYPES[kind])
 
 
+def structs(fields: Sequence[tuple[str, SqlType]]) -> str:
+    """DuckDB's name of an array of structs; a name of a field is a slug, so quoting it is enough."""
+    return "STRUCT(" + ", ".join(f'"{name}" {TYPES[kind]}' for name, kind in fields) + ")[]"
+
+
 def is_typed(node: exp.Expr) -> bool:
     return "gsql_type" in node.meta
 
 
 @rule(exp.Parameter)
 def _parameter(node: exp.Expr) -> exp.Expr:
+    fields = fields_of(node)
+    if fields:
+        return cast(node, structs(fields))
     if not is_typed(node):
         return cast(node, "BIGINT")
     kind = type_of(node)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,48 +19,23 @@ import pyarrow.compute as pc
 from contract.authority import Authority
 from contract.ids import new_id
 from contract.result import Execution, ResultDocument
-from contract.schema import Mode, Table
+from contract.schema import Mode, SqlType, Table
 from contract.verdict import NotGranted, Reason
-from queries import duckdb_aggregates, duckdb_moments  # noqa: F401  their rules register themselves
 from queries.bind import Bound
 from queries.duckdb_connection import connect
-from queries.duckdb_dialect import TYPES, to_duckdb
+from queries.duckdb_dialect import TYPES, structs
 from queries.duckdb_file import database_file
+from queries.duckdb_job import Job
+from queries.duckdb_text import Texts, with_nulls
 from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
 from queries.errors import TemplateError
-from queries.govern import DATA_SCHEMA, MASK_KEY, ROW, Governed, Shape, govern, rewrite
+from queries.govern import MASK_KEY, Shape, govern
+from queries.supplied import SUPPLIED, bound_fields, bound_rows, check_supplied
 from queries.template import Template
 
 _log = logging.getLogger(__name__)
 _BATCH_ROWS: Final = 20_000
-_TEXTS: Final = 512
 _STOP_POLL: Final = 0.01
-
-
-class _Job:
-    """One query as its thread and its waiter share it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._cursor: duckdb.DuckDBPyConnection | None = None
-        self.stopped = False
-
-    def start(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        with self._lock:
-            if self.stopped:
-                raise duckdb.InterruptException("stopped before it started")
-            self._cursor = cursor
-
-    def end(self) -> None:
-        with self._lock:
-            self._cursor = None
-
-    def stop(self) -> None:
-        """Interrupt the query; harmless before, between and after."""
-        with self._lock:
-            self.stopped = True
-            if self._cursor is not None:
-                self._cursor.interrupt()
 
 
 class DuckDbEngine:
@@ -86,9 +60,8 @@ class DuckDbEngine:
         self._mask_key = mask_key.hex()
         self._clock = clock
         self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix=f"duckdb-{dataset}")
-        self._texts: OrderedDict[tuple[str, Shape], str] = OrderedDict()
-        self._texts_lock = threading.Lock()
-        self._jobs: set[_Job] = set()
+        self._texts = Texts()
+        self._jobs: set[Job] = set()
         self._stopping: set[asyncio.Task[None]] = set()
 
     @classmethod
@@ -127,14 +100,24 @@ class DuckDbEngine:
         )
 
     async def run(
-        self, authority: Authority, template: Template, bound: Bound, *, max_rows: int, max_bytes: int, as_of: str
+        self,
+        authority: Authority,
+        template: Template,
+        bound: Bound,
+        *,
+        max_rows: int,
+        max_bytes: int,
+        as_of: str,
+        supplied: ResultDocument | None = None,
     ) -> tuple[ResultDocument, Execution]:
-        """See ``Engine.run``."""
+        """See ``Engine.run``. A supplied FLOAT64 is finite, like base data: else RESULT_INVALID."""
         self._check_version(authority)
+        check_supplied(template, supplied)
         governed = govern(template, authority)
         encoder = ResultEncoder(template.results, max_rows=max_rows, max_bytes=max_bytes)
         started = self._clock()
-        await self._in_thread(lambda job: self._query(job, template, governed, bound, encoder))
+        values = {**bound.values, **governed.values}
+        await self._in_thread(lambda job: self._query(job, template, governed.shape, values, supplied, encoder))
         try:
             document = encoder.finish(as_of)
         except ResultTooLarge:
@@ -166,9 +149,9 @@ class DuckDbEngine:
         if not same_version or (self._revision is not None and authority.revision != self._revision):
             raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "the engine holds another revision of the dataset")
 
-    async def _in_thread(self, work: Callable[[_Job], None]) -> None:
+    async def _in_thread(self, work: Callable[[Job], None]) -> None:
         """Run ``work`` in the pool; the timeout and a cancellation both stop its query."""
-        job = _Job()
+        job = Job()
         self._jobs.add(job)
         future = asyncio.get_running_loop().run_in_executor(self._pool, work, job)
         future.add_done_callback(lambda done: self._forget(job, done))
@@ -182,12 +165,12 @@ class DuckDbEngine:
             await self._stop(job, future)
             raise
 
-    def _forget(self, job: _Job, done: asyncio.Future[None]) -> None:
+    def _forget(self, job: Job, done: asyncio.Future[None]) -> None:
         self._jobs.discard(job)
         if not done.cancelled():
             done.exception()  # read once, so that an abandoned query is no warning
 
-    async def _stop(self, job: _Job, future: asyncio.Future[None]) -> None:
+    async def _stop(self, job: Job, future: asyncio.Future[None]) -> None:
         """Interrupt until the thread is done: an interrupt between two statements is lost."""
 
         async def until_done() -> None:
@@ -200,14 +183,25 @@ class DuckDbEngine:
         task.add_done_callback(self._stopping.discard)
         await asyncio.shield(task)
 
-    def _query(self, job: _Job, template: Template, governed: Governed, bound: Bound, encoder: ResultEncoder) -> None:
+    def _query(
+        self,
+        job: Job,
+        template: Template,
+        shape: Shape,
+        values: dict[str, Any],
+        supplied: ResultDocument | None,
+        encoder: ResultEncoder,
+    ) -> None:
         """In a thread: run and encode. Raises ``NotGranted`` with fixed texts only."""
         try:
             with self._connection.cursor() as cursor:
                 job.start(cursor)
                 try:
-                    text = self._text(cursor, template, governed.shape)
-                    self._read(cursor, job, text, self._values(text, governed, bound), encoder)
+                    text = self._texts.text(cursor, template, shape)
+                    if f"${MASK_KEY}" in text:
+                        values[MASK_KEY] = self._mask_key
+                    values.update(_supplied(template, supplied))
+                    self._read(cursor, job, text, values, encoder)
                 finally:
                     job.end()
         except ResultTooLarge:
@@ -227,7 +221,7 @@ class DuckDbEngine:
     def _read(
         self,
         cursor: duckdb.DuckDBPyConnection,
-        job: _Job,
+        job: Job,
         text: str,
         values: dict[str, Any],
         encoder: ResultEncoder,
@@ -244,34 +238,12 @@ class DuckDbEngine:
             cursor.interrupt()
             raise
 
-    def _values(self, text: str, governed: Governed, bound: Bound) -> dict[str, Any]:
-        values: dict[str, Any] = {**bound.values, **governed.values}
-        if f"${MASK_KEY}" in text:
-            values[MASK_KEY] = self._mask_key
-        return values
-
-    def _text(self, cursor: duckdb.DuckDBPyConnection, template: Template, shape: Shape) -> str:
-        """The checked DuckDB text of a template under a shape, remembered."""
-        key = (template.digest, shape)
-        with self._texts_lock:
-            text = self._texts.get(key)
-            if text is not None:
-                self._texts.move_to_end(key)
-                return text
-        text = to_duckdb(rewrite(template, shape))
-        _check_text(cursor, template, text, to_duckdb(rewrite(template, shape), bind_nulls=True))
-        with self._texts_lock:
-            self._texts[key] = text
-            while len(self._texts) > _TEXTS:
-                self._texts.popitem(last=False)
-        return text
-
     def _bind(self, template: Template) -> None:
         unlimited = Shape((), ())
         with self._connection.cursor() as cursor:
             try:
-                self._text(cursor, template, unlimited)
-                relation = cursor.sql(to_duckdb(rewrite(template, unlimited), bind_nulls=True))
+                self._texts.text(cursor, template, unlimited)
+                relation = cursor.sql(with_nulls(template, unlimited))
                 found = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
             except NotGranted as error:
                 raise TemplateError(template.name, None, "the governed text reads more than its base tables") from error
@@ -289,19 +261,21 @@ class DuckDbEngine:
 _DESCRIBED: Final = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
-def _check_text(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, with_nulls: str) -> None:
-    """A second reading of generated text by the engine itself: one SELECT, of the governed tables."""
-    statements = cursor.extract_statements(text)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
-    wanted = {f"{DATA_SCHEMA}.{name} AS {ROW}" for name in template.tables_read}
-    # A common table expression nobody uses is not read, so fewer tables are right too.
-    if not set(cursor.get_table_names(with_nulls, qualified=True)) <= wanted:
-        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+def _supplied(template: Template, supplied: ResultDocument | None) -> dict[str, Any]:
+    """The supplied rows as one typed parameter. Raises ``NotGranted``."""
+    rows = bound_rows(template, supplied)
+    if rows is None:
+        return {}
+    fields = bound_fields(template)
+    for place, (_, kind) in enumerate(fields):
+        if kind is SqlType.FLOAT64 and not all(row[place] is None or isfinite(row[place]) for row in rows):
+            # NaN compares and sorts unlike in GoogleSQL, and infinities make NaN.
+            raise NotGranted(Reason.RESULT_INVALID, "a supplied row holds a FLOAT64 that is not finite")
+    return {SUPPLIED: duckdb.Value(rows, duckdb.sqltype(structs(fields)))}
 
 
 def _check_finite(batch: pa.RecordBatch) -> None:
-    """Base data holds no NaN and no infinity, so one in a result is an overflow."""
+    """Base data and supplied rows hold no NaN and no infinity, so one in a result is an overflow."""
     for column in batch.columns:
         if pa.types.is_float64(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
             raise ArithmeticError("a FLOAT64 overflows")

@@ -11,9 +11,9 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from contract.schema import Parameter, ResultColumn, SqlType, Table
+from contract.schema import Parameter, ResultColumn, SqlType
 from queries.errors import Refused
-from queries.resolve import Resolved, output_items, output_names
+from queries.resolve import Relation, Resolved, output_items, output_names
 from queries.typed import Type, common, convert, set_source, set_type
 
 BOOL: Final = Type(SqlType.BOOL)
@@ -34,8 +34,8 @@ def rule(*nodes: type[exp.Expr]) -> Callable[[Rule], Rule]:
 class Elaborator:
     """Walks one query, innermost scope first, and writes types and conversions onto its nodes."""
 
-    def __init__(self, resolved: Resolved, tables: Sequence[Table], parameters: Sequence[Parameter]) -> None:
-        self._tables: Mapping[str, Table] = {table.name: table for table in tables}
+    def __init__(self, resolved: Resolved, relations: Sequence[Relation], parameters: Sequence[Parameter]) -> None:
+        self._relations: Mapping[str, Relation] = {relation.name: relation for relation in relations}
         self._parameters = {parameter.name: parameter for parameter in parameters}
         self._resolved = resolved
         self._outputs: dict[int, list[Type]] = {}
@@ -110,7 +110,7 @@ class Elaborator:
         while scope is not None:
             source = scope.sources.get(node.table)
             if isinstance(source, exp.Table):
-                column = self._tables[source.name].column(node.name)
+                column = self._relations[source.name].column(node.name)
                 if column is None:
                     raise Refused(f"table {source.name} has no column {node.name}", node)
                 return Type(column.type)

@@ -2,7 +2,7 @@
 
 Each base table becomes ``(SELECT mask(c) AS c, … FROM physical AS _b WHERE conditions) AS alias``.
 The tables are the nodes that ``resolve`` marked, never looked up by name; values are bound,
-never written into the text. The result is GoogleSQL; an engine translates it.
+never written into the text. The supplied relation is no base table and stays as it is. The result is GoogleSQL; an engine translates it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from contract.scope import Constraint, ConstraintValue, Mask, Sensitivity
 from contract.verdict import NotGranted, Reason
 from queries.bind import Unfit, scalar
 from queries.moments import set_part
-from queries.resolve import base_columns, base_table
+from queries.resolve import base_columns, base_table, is_supplied
+from queries.supplied import attach, bound_fields, reference
 from queries.template import Template
 from queries.typed import Type, cast, set_source, set_type
 
@@ -147,6 +148,10 @@ def rewrite(template: Template, shape: Shape) -> exp.Query:
         name = base_table(node)
         if name is not None:
             node.replace(_governed(node, name, template, shape, masks))
+        elif is_supplied(node):
+            node.replace(reference(node.alias_or_name))
+    if template.supplied is not None:
+        attach(tree, bound_fields(template))
     return tree
 
 
@@ -240,6 +245,10 @@ def _own(column: str, kind: SqlType) -> exp.Column:
 
 def _column(template: Template, name: str) -> Column:
     table_name, _, column_name = name.partition(".")
+    if template.supplied is not None and table_name == template.supplied.name:
+        raise NotGranted(
+            Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint or mask names rows that another agent governs"
+        )
     table = template.table(table_name)
     column = table.column(column_name) if table is not None else None
     if column is None or column.mode is Mode.REPEATED:

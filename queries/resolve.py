@@ -18,22 +18,29 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from contract.schema import Mode, Table
 from queries.errors import Refused, line_of
+from queries.supplied import SuppliedRelation
 
 _BASE: Final = "base_table"
 _COLUMNS: Final = "base_columns"
+_SUPPLIED: Final = "supplied_relation"
 _ALIAS: Final = "alias_name"
 _UNKNOWN: Final = re.compile(r"Unknown (table|column|output column): (\S+)")
 _JOINS: Final = ("", "INNER", "CROSS", "OUTER")
+Relation = Table | SuppliedRelation
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A qualified query, its scopes innermost first, and the ``table.column`` names it reads."""
+    """A qualified query, its scopes innermost first, and the ``table.column`` names it reads.
+
+    ``supplied`` are the columns it reads of the supplied relation, ``None`` where it does not name it.
+    """
 
     tree: exp.Query
     scopes: tuple[Scope, ...]
     columns: frozenset[str]
     tables: frozenset[str]
+    supplied: frozenset[str] | None
 
     def reading(self, table: str, column: str) -> exp.Expr | None:
         """The first node that reads a column of a base table."""
@@ -46,15 +53,15 @@ class Resolved:
         return min(found, key=_place, default=None)
 
 
-def resolve(tree: exp.Query, tables: Sequence[Table]) -> Resolved:
-    """Qualify ``tree`` over ``tables``. Raises ``Refused`` for a name that is not settled."""
-    declared = {table.name: table for table in tables}
+def resolve(tree: exp.Query, relations: Sequence[Relation]) -> Resolved:
+    """Qualify ``tree`` over ``relations``. Raises ``Refused`` for a name that is not settled."""
+    declared = {relation.name: relation for relation in relations}
     _check_sources(tree, declared)
     for select in tree.find_all(exp.Select):
         _check_projections(select)
     for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
         _number_aliases(query)
-    schema: dict[str, object] = {t.name: {column.name: column.type.value for column in t.columns} for t in tables}
+    schema: dict[str, object] = {r.name: {column.name: column.type.value for column in r.columns} for r in relations}
     try:
         tree = qualify(
             tree,
@@ -69,23 +76,31 @@ def resolve(tree: exp.Query, tables: Sequence[Table]) -> Resolved:
     for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
         _settle_aliases(query)
     scopes = tuple(traverse_scope(tree))
-    needed = _mark_tables(tree, scopes, declared)
+    nodes = _mark_tables(tree, scopes, declared)
+    base = [node for node in nodes if not is_supplied(node)]
+    supplied = [node for node in nodes if is_supplied(node)]
     return Resolved(
         tree=tree,
         scopes=scopes,
-        columns=frozenset(f"{table}.{column}" for table, columns in needed for column in columns),
-        tables=frozenset(table for table, _ in needed),
+        columns=frozenset(f"{node.name}.{name}" for node in base for name in base_columns(node)),
+        tables=frozenset(node.name for node in base),
+        supplied=frozenset(name for node in supplied for name in base_columns(node)) if supplied else None,
     )
 
 
 def base_table(node: exp.Table) -> str | None:
-    """The declared table a node reads, or ``None`` for a common table expression."""
+    """The declared table a node reads, or ``None`` for a common table expression or the supplied relation."""
     name = node.meta.get(_BASE)
     return str(name) if name else None
 
 
+def is_supplied(node: exp.Table) -> bool:
+    """Whether a node reads the supplied relation."""
+    return bool(node.meta.get(_SUPPLIED, False))
+
+
 def base_columns(node: exp.Table) -> tuple[str, ...]:
-    """The columns the query names of a base table node, sorted."""
+    """The columns the query names of a base table's or the supplied relation's node, sorted."""
     return tuple(node.meta[_COLUMNS])
 
 
@@ -100,7 +115,7 @@ def output_names(query: exp.Expr) -> list[str]:
     return [item.alias_or_name.lower() for item in output_items(query)]
 
 
-def _check_sources(tree: exp.Query, declared: Mapping[str, Table]) -> None:
+def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for cte in tree.find_all(exp.CTE):
         if cte.alias.lower() in {name.lower() for name in declared}:
@@ -206,9 +221,7 @@ def _settle_aliases(query: exp.Expr) -> None:
             column.replace(exp.paren(item.copy()))
 
 
-def _mark_tables(
-    tree: exp.Query, scopes: Sequence[Scope], declared: Mapping[str, Table]
-) -> list[tuple[str, tuple[str, ...]]]:
+def _mark_tables(tree: exp.Query, scopes: Sequence[Scope], declared: Mapping[str, Relation]) -> list[exp.Table]:
     base: dict[int, exp.Table] = {}
     common: set[int] = set()
     needed: dict[int, set[str]] = {}
@@ -229,10 +242,10 @@ def _mark_tables(
             raise Refused(f"table {node.name} is not accounted for", node)
     for key, node in base.items():
         _mark_table(node, needed.get(key, set()), declared)
-    return [(node.name, base_columns(node)) for node in base.values()]
+    return list(base.values())
 
 
-def _mark_table(node: exp.Table, columns: set[str], declared: Mapping[str, Table]) -> None:
+def _mark_table(node: exp.Table, columns: set[str], declared: Mapping[str, Relation]) -> None:
     table = declared.get(node.name)
     if table is None or tuple(part.name for part in node.parts) != (table.name,):
         raise Refused(f"table {node.name} is not declared by the dataset", node)
@@ -242,11 +255,11 @@ def _mark_table(node: exp.Table, columns: set[str], declared: Mapping[str, Table
             raise Refused(f"table {table.name} has no column {name}", node)
         if column.mode is Mode.REPEATED:
             raise Refused(f"{table.name}.{name} is repeated; a template cannot read it yet", node)
-    node.meta[_BASE] = table.name
+    node.meta[_BASE if isinstance(table, Table) else _SUPPLIED] = table.name
     node.meta[_COLUMNS] = tuple(sorted(columns))
 
 
-def _unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Table]) -> Refused:
+def _unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Relation]) -> Refused:
     text = str(error).split("\n")[0]
     unknown = _UNKNOWN.fullmatch(text)
     if unknown is not None:
@@ -256,7 +269,7 @@ def _unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Tabl
     return Refused(message[:200], line=int(line[1]) if line else None)
 
 
-def _unknown(kind: str, name: str, tree: exp.Expr, declared: Mapping[str, Table]) -> Refused:
+def _unknown(kind: str, name: str, tree: exp.Expr, declared: Mapping[str, Relation]) -> Refused:
     """A name that sqlglot reports without a place: of the nodes that say it, the first that is wrong."""
     if kind == "table":
         said = [column for column in tree.find_all(exp.Column) if column.table.lower() == name.lower()]

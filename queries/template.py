@@ -21,7 +21,8 @@ from queries.bind import check_parameter
 from queries.elaborate import Elaborator, check_results, order_for_good
 from queries.errors import Refused, TemplateError
 from queries.grammar import parse
-from queries.resolve import Resolved, resolve
+from queries.resolve import Relation, Resolved, resolve
+from queries.supplied import SuppliedRelation
 
 _DIGEST_TAG: Final = "dataset-agent/template/1"
 _NOT_AS_PARAMETER: Final = (SqlType.BYTES,)
@@ -29,9 +30,10 @@ _NOT_AS_PARAMETER: Final = (SqlType.BYTES,)
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """``columns_read`` and ``tables_read`` are ``table.column`` and table names.
+    """``columns_read`` and ``tables_read`` are ``table.column`` and table names, of base tables only.
 
-    ``digest`` changes with the text, the parameters, the results and the tables read.
+    ``supplied`` is the relation whose rows a call brings, ``supplied_read`` the columns read of it.
+    ``digest`` changes with the text, the parameters, the results, the tables read and ``supplied``.
     ``deterministic`` is false where equal data may give unequal bytes, so that the
     result must not be stored.
     """
@@ -45,6 +47,8 @@ class Template:
     columns_read: frozenset[str]
     tables_read: frozenset[str]
     deterministic: bool
+    supplied: SuppliedRelation | None
+    supplied_read: frozenset[str]
     _tree: exp.Query = field(repr=False, compare=False)
 
     def tree(self) -> exp.Query:
@@ -67,8 +71,12 @@ def load_template(
     parameters: Sequence[Parameter],
     results: Sequence[ResultColumn],
     ceiling: Sensitivity,
+    supplied: SuppliedRelation | None = None,
 ) -> Template:
     """Read and check a template; ``name`` is its file below the dataset's folder, which messages give too.
+
+    ``supplied`` is a relation that it must read beside the tables, and that no table, alias or
+    common table expression may share a name with.
 
     Raises ``TemplateError`` for a construct that cannot be governed or has no meaning shared
     by the engines, a name that is not declared, a parameter that is not used, results unlike
@@ -78,14 +86,18 @@ def load_template(
     try:
         for parameter in parameters:
             _check_declaration(parameter)
-        resolved = resolve(parse(sql), tables)
-        elaborator = Elaborator(resolved, tables, parameters)
+        relations = _relations(tables, supplied)
+        resolved = resolve(parse(sql), relations)
+        elaborator = Elaborator(resolved, relations, parameters)
         outputs = elaborator.run()
         check_results(resolved.tree, outputs, results)
         order_for_good(resolved.tree, outputs)
         _check_used(parameters, elaborator.used)
+        if supplied is not None and resolved.supplied is None:
+            raise Refused(f"the supplied relation {supplied.name} is declared and not read")
         _check_sensitivity(resolved, tables, ceiling)
-        template_digest = _digest(sql, [t for t in tables if t.name in resolved.tables], parameters, results)
+        read = [table for table in tables if table.name in resolved.tables]
+        template_digest = _digest(sql, read, parameters, results, supplied)
     except Refused as refused:
         raise TemplateError(file, refused.line, refused.message) from refused
     return Template(
@@ -98,8 +110,19 @@ def load_template(
         columns_read=resolved.columns,
         tables_read=resolved.tables,
         deterministic=elaborator.deterministic,
+        supplied=supplied,
+        supplied_read=resolved.supplied or frozenset(),
         _tree=resolved.tree,
     )
+
+
+def _relations(tables: Sequence[Table], supplied: SuppliedRelation | None) -> tuple[Relation, ...]:
+    if supplied is None:
+        return tuple(tables)
+    problem = supplied.problem([table.name for table in tables])
+    if problem is not None:
+        raise Refused(problem)
+    return (*tables, supplied)
 
 
 def _check_declaration(parameter: Parameter) -> None:
@@ -127,13 +150,21 @@ def _check_sensitivity(resolved: Resolved, tables: Sequence[Table], ceiling: Sen
                 )
 
 
-def _digest(sql: str, tables: Sequence[Table], parameters: Sequence[Parameter], results: Sequence[ResultColumn]) -> str:
+def _digest(
+    sql: str,
+    tables: Sequence[Table],
+    parameters: Sequence[Parameter],
+    results: Sequence[ResultColumn],
+    supplied: SuppliedRelation | None,
+) -> str:
     facts: dict[str, Any] = {
         "sql": sql,
         "tables": [table.model_dump(mode="json") for table in sorted(tables, key=lambda table: table.name)],
         "parameters": [parameter.model_dump(mode="json") for parameter in parameters],
         "results": [column.model_dump(mode="json") for column in results],
     }
+    if supplied is not None:
+        facts["supplied"] = supplied.facts()
     try:
         return digest(_DIGEST_TAG, facts)
     except InvalidJson as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
@@ -14,6 +15,7 @@ from queries.errors import Refused
 
 _META: Final = "gsql_type"
 _SOURCE: Final = "gsql_source"
+_FIELDS: Final = "gsql_fields"
 _NUMERIC_TEXT: Final = re.compile(r"-?[0-9]{1,29}(\.[0-9]{1,9})?")
 _INT64: Final = range(-(2**63), 2**63)
 _NUMBERS: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64)
@@ -50,6 +52,16 @@ class Type:
 
 def set_type(node: exp.Expr, kind: Type) -> None:
     node.meta[_META] = kind
+
+
+def set_fields(node: exp.Expr, fields: Sequence[tuple[str, SqlType]]) -> None:
+    """Type ``node`` as an array of structs of these fields, which no written expression is."""
+    node.meta[_FIELDS] = tuple(fields)
+
+
+def fields_of(node: exp.Expr) -> tuple[tuple[str, SqlType], ...]:
+    """The fields of an array of structs; none where ``node`` is no such array."""
+    return tuple(node.meta.get(_FIELDS, ()))
 
 
 def type_of(node: exp.Expr) -> Type:

@@ -101,12 +101,10 @@ async def test_arguments_that_look_like_sql_are_values(engine: DuckDbEngine) -> 
     loaded = template(
         "SELECT COUNT(*) AS n FROM orders WHERE note = @x OR STRPOS(note, @x) > 0", "n:INT64", parameter("x:STRING")
     )
-    texts = set()
     for text in INJECTIONS:
         expected = sum(1 for row in rows()["orders"] if row["note"] is not None and text in row["note"])
         assert await run(engine, loaded, {"x": text}) == [[expected]]
-        texts.update(engine._texts.values())
-    assert len(texts) == 1
+    assert len(engine._texts) == 1
 
 
 async def test_ties_of_the_written_order_come_in_one_order(engine: DuckDbEngine) -> None:

@@ -1,0 +1,60 @@
+"""The DuckDB text of a template under a shape: generated, read again by the engine itself, remembered."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Final
+
+import duckdb
+
+from contract.verdict import NotGranted, Reason
+from queries import duckdb_aggregates, duckdb_moments  # noqa: F401  their rules register themselves
+from queries.duckdb_dialect import to_duckdb
+from queries.govern import DATA_SCHEMA, ROW, Shape, rewrite
+from queries.template import Template
+
+_TEXTS: Final = 512
+
+
+class Texts:
+    """The texts of one engine, the most recently used kept; for use from several threads."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[tuple[str, Shape], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def text(self, cursor: duckdb.DuckDBPyConnection, template: Template, shape: Shape) -> str:
+        """Raises ``NotGranted(EXECUTION_FAILED)`` for a text that is not what it should be."""
+        key = (template.digest, shape)
+        with self._lock:
+            text = self._texts.get(key)
+            if text is not None:
+                self._texts.move_to_end(key)
+                return text
+        text = to_duckdb(rewrite(template, shape))
+        _check(cursor, template, text, with_nulls(template, shape))
+        with self._lock:
+            self._texts[key] = text
+            while len(self._texts) > _TEXTS:
+                self._texts.popitem(last=False)
+        return text
+
+
+def with_nulls(template: Template, shape: Shape) -> str:
+    """The same text with a typed NULL for each parameter, which needs no values to be bound."""
+    return to_duckdb(rewrite(template, shape), bind_nulls=True)
+
+
+def _check(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, nulls: str) -> None:
+    """A second reading of generated text by the engine itself: one SELECT, of the governed tables."""
+    statements = cursor.extract_statements(text)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+    wanted = {f"{DATA_SCHEMA}.{name} AS {ROW}" for name in template.tables_read}
+    # A common table expression nobody uses is not read, so fewer tables are right too.
+    if not set(cursor.get_table_names(nulls, qualified=True)) <= wanted:
+        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
