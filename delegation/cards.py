@@ -29,7 +29,6 @@ from pydantic import ValidationError
 from contract.canonical import InvalidJson, parse_json
 from contract.extension import EXTENSION_URI
 from contract.ids import is_slug
-from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.registry import InvalidDataset
@@ -162,20 +161,20 @@ class _InvalidCard(Exception):
 
 
 def _verified(card: AgentCard, agent: TrustedAgent) -> AgentCard:
-    create_signature_verifier(_pinned(agent.key), ["EdDSA"])(card)
+    create_signature_verifier(_pinned(agent), ["EdDSA"])(card)
     if _params(card).get("agent_id") != agent.id:
         raise _InvalidCard("it names another agent than the one its key is pinned for")
     return card
 
 
-def _pinned(key: PublicKey) -> Any:
-    """A key provider that knows one key and follows no ``jku``."""
-    jwk = jwt.PyJWK({"kty": "OKP", "crv": "Ed25519", "x": key.jwk()["x"]}, algorithm="EdDSA")
+def _pinned(agent: TrustedAgent) -> Any:
+    """A key provider that knows the agent's accepted keys and follows no ``jku``."""
 
     def provide(kid: str | None, jku: str | None) -> jwt.PyJWK:
-        if kid is not None and kid != key.thumbprint:
+        key = agent.key if kid is None else agent.accepted_key(kid)
+        if key is None:
             raise jwt.InvalidKeyError("the signature names another key")
-        return jwk
+        return jwt.PyJWK({"kty": "OKP", "crv": "Ed25519", "x": key.jwk()["x"]}, algorithm="EdDSA")
 
     return provide
 

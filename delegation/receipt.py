@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from contract.call import RESULT_MEDIA_TYPE
 from contract.canonical import sha256_hex
 from contract.result import ResultDocument
+from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.registry import InvalidDataset
 from delegation.reply import Reply
 from delegation.result_form import InvalidResult, read_result
 from delegation.sending import Plan, Sent, Verified
-from evidence.dsse import InvalidProvenance, payload_of
+from evidence.dsse import InvalidProvenance, payload_of, signing_key
 from evidence.predicate import Statement
 from evidence.provenance import verify_provenance
-from grants.trust import Trust
+from grants.trust import Trust, TrustedAgent
 
 
 def verify_reply(
@@ -40,7 +44,7 @@ def verify_reply(
     try:
         statement = verify_provenance(
             reply.envelope,
-            agent.key,
+            _signed_with(agent, reply.envelope),
             body=reply.body,
             agent_id=agent.id,
             leaf_digest=sent.leaf_digest,
@@ -49,6 +53,7 @@ def verify_reply(
             call_hash=plan.call.call_hash,
             dataset=plan.scope.dataset,
             capability=plan.call.capability,
+            ledger_keys=agent.accepted_keys,
         )
         upstream = sha256_hex(payload_of(reply.envelope))
     except InvalidProvenance as error:
@@ -60,6 +65,11 @@ def verify_reply(
     _check_dataset(statement, known, plan)
     _check_decision(statement, reply)
     return Verified(_document(statement, known, plan, reply.body), reply.envelope, statement, upstream)
+
+
+def _signed_with(agent: TrustedAgent, envelope: Mapping[str, Any]) -> PublicKey:
+    """The accepted key that signed it; while the agent changes its key there is more than one."""
+    return signing_key(envelope, agent.accepted_keys) if agent.further_keys else agent.key
 
 
 def _check_dataset(statement: Statement, descriptor: DatasetDescriptor | None, plan: Plan) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contract.errors import Category, Component, DatasetAgentError
-from contract.signing import Signer
+from contract.signing import PublicKey, Signer
 from grants import jose
 from grants.claims import SKEW, ClientClaims, InvalidClaims, read, write
 from grants.trust import Trust, TrustedAgent
@@ -81,7 +81,7 @@ def authenticate_client(token: str | None, *, trust: Trust, audience: str, now: 
     if signed is None:
         signed = _read(token, trust)
         _assertions.keep(token, signed, until=signed.claims.exp + SKEW)
-    agent = _owner(signed.kid, trust)
+    agent, _ = _owner(signed.kid, trust)
     _check(signed.claims, agent.id, audience, now)
     named = signed.claims.principal
     return Client(agent.id, None if named is None else (named.iss, named.tenant, named.sub))
@@ -98,7 +98,8 @@ def _read(token: str, trust: Trust) -> _Signed:
     kid = header["kid"]
     if not isinstance(kid, str):
         raise _fault("header", "the client assertion's kid is not text")
-    if not jose.signature_holds(compact, _owner(kid, trust).key):
+    _, key = _owner(kid, trust)
+    if not jose.signature_holds(compact, key):
         raise _fault("signature", "the client assertion is not signed by its key")
     try:
         return _Signed(read(ClientClaims, compact.payload), kid)
@@ -106,11 +107,12 @@ def _read(token: str, trust: Trust) -> _Signed:
         raise _fault("claims", f"the client assertion is not acceptable: {error}") from error
 
 
-def _owner(kid: str, trust: Trust) -> TrustedAgent:
+def _owner(kid: str, trust: Trust) -> tuple[TrustedAgent, PublicKey]:
     agent = trust.agent_of_key(kid)
-    if agent is None:
+    key = None if agent is None else agent.accepted_key(kid)
+    if agent is None or key is None:
         raise _fault("key", "the client's key is not in the trust file")
-    return agent
+    return agent, key
 
 
 def _check(claims: ClientClaims, agent_id: str, audience: str, now: float) -> None:

@@ -10,6 +10,7 @@ from contract.call import Operation
 from contract.canonical import b64url
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import MAX_GRANT_HEADER_BYTES
+from contract.key_ring import signer_of
 from contract.scope import Scope, widening
 from contract.signing import Signer
 from contract.verdict import NotGranted, Reason
@@ -42,7 +43,8 @@ def derive(
 ) -> tuple[str, ...]:
     """``chain`` and a fresh leaf for ``audience`` and ``operation``, signed by the holder.
 
-    ``signer`` holds the key that the last token names. The leaf lives ``ttl`` seconds (60
+    ``signer`` holds the key that the last token names; of a ``KeyRing`` the one that does
+    signs, so that a grant outlives the rotation of its holder's key. The leaf lives ``ttl`` seconds (60
     at most) and never longer than its parent. ``narrow`` replaces the parent's scopes by
     narrower ones, of the same datasets or of some of them. ``max_depth`` is the depth down
     to which the leaf may be delegated, its own where its receiver is to ask nobody further;
@@ -53,7 +55,8 @@ def derive(
     holds another key or no chain. The holder trusts its own chain: no signature is checked.
     """
     parent, digest = _parent(chain)
-    if signer.public_key != parent.cnf.jwk:
+    holder = signer_of(signer, parent.cnf.jwk)
+    if holder is None:
         raise _fault("grants.derive.key", "this key is not the holder of the grant; derive with the key in its cnf")
     if int(now) >= parent.exp:
         raise NotGranted(Reason.GRANT_EXPIRED, "the grant has expired; ask its issuer for a new one")
@@ -65,7 +68,7 @@ def derive(
         raise _fault("grants.derive.ttl", f"a derived token lives 1 to {MAX_LEAF_LIFE} seconds")
     issued = max(int(now), parent.iat)
     claims: dict[str, Any] = {
-        "iss": signer.public_key.thumbprint_uri,
+        "iss": holder.public_key.thumbprint_uri,
         "sub": parent.sub,
         "aud": audience.id,
         "act": {"sub": parent.aud},
@@ -88,7 +91,7 @@ def derive(
         read(ChildClaims, payload)
     except InvalidClaims as error:
         raise _fault("grants.derive.claims", f"nothing is derived: {error}") from error
-    return (*chain, jose.sign(payload, signer, typ=GRANT_TYP))
+    return (*chain, jose.sign(payload, holder, typ=GRANT_TYP))
 
 
 def header_value(chain: Sequence[str]) -> str:

@@ -44,21 +44,34 @@ class TrustedIssuer:
 
 @dataclass(frozen=True)
 class TrustedAgent:
-    """An agent by its id (its ``aud`` and ``act.sub``), its address and its one key.
+    """An agent by its id (its ``aud`` and ``act.sub``), its address and its keys.
 
-    ``retired_keys``, the oldest first, signed its ledger and its answers before. They are
-    for verifying what is kept, offline: nothing that arrives is believed because of one.
+    ``key`` is the one it signs with, and that grants for it name. ``further_keys`` are
+    believed like it while the key is changed: the next one, published ahead, and the one
+    before, until it is retired. ``retired_keys``, the oldest first, signed its ledger and
+    its answers before. They are for verifying what is kept, offline: nothing that arrives
+    is believed because of one.
     """
 
     id: str
     url: str
     key: PublicKey
     retired_keys: tuple[PublicKey, ...] = ()
+    further_keys: tuple[PublicKey, ...] = ()
+
+    @cached_property
+    def accepted_keys(self) -> tuple[PublicKey, ...]:
+        """Every key by which what arrives from this agent, or names it, is believed; the present one first."""
+        return (self.key, *self.further_keys)
 
     @property
     def every_key(self) -> tuple[PublicKey, ...]:
         """Every key that its ledger and its saved answers may be signed by, the present one first."""
-        return (self.key, *self.retired_keys)
+        return (*self.accepted_keys, *self.retired_keys)
+
+    def accepted_key(self, kid: str) -> PublicKey | None:
+        """Its accepted key with this thumbprint."""
+        return next((key for key in self.accepted_keys if key.thumbprint == kid), None)
 
 
 @dataclass(frozen=True)
@@ -85,12 +98,12 @@ class Trust:
         return self._grant_keys.get(kid)
 
     def agent_of_key(self, kid: str) -> TrustedAgent | None:
-        """The agent that owns a key, by thumbprint."""
+        """The agent that a key is accepted for, by thumbprint."""
         return self._agent_keys.get(kid)
 
     @cached_property
     def _agent_keys(self) -> Mapping[str, TrustedAgent]:
-        return {agent.key.thumbprint: agent for agent in self.agents.values()}
+        return {key.thumbprint: agent for agent in self.agents.values() for key in agent.accepted_keys}
 
     @cached_property
     def _grant_keys(self) -> Mapping[str, tuple[TrustedIssuer, PublicKey]]:
@@ -153,6 +166,7 @@ class _AgentEntry(Strict):
     id: Identifier
     url: _Url
     key: _Key
+    keys: _Keys = ()
     retired_keys: _Keys = ()
 
 
@@ -168,7 +182,7 @@ def _trust_of(file: _TrustFile) -> Trust:
     _refuse_twice("issuer", [entry.url for entry in file.issuer])
     _refuse_twice("agent", [entry.id for entry in file.agent])
     owned = [key.thumbprint for entry in file.issuer for key in (*entry.keys, *entry.identity_keys)]
-    owned += [key.thumbprint for entry in file.agent for key in (entry.key, *entry.retired_keys)]
+    owned += [key.thumbprint for entry in file.agent for key in (entry.key, *entry.keys, *entry.retired_keys)]
     _refuse_twice("key", owned)
     return Trust(
         issuers=MappingProxyType(
@@ -180,7 +194,10 @@ def _trust_of(file: _TrustFile) -> Trust:
             }
         ),
         agents=MappingProxyType(
-            {name: TrustedAgent(name, entry.url, entry.key, entry.retired_keys) for name, entry in agents.items()}
+            {
+                name: TrustedAgent(name, entry.url, entry.key, entry.retired_keys, entry.keys)
+                for name, entry in agents.items()
+            }
         ),
         policy_versions=None if file.policy_versions is None else frozenset(file.policy_versions),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -57,21 +57,25 @@ class TrustEditor:
         identity_keys = () if withdraw else held.identity_keys
         self._put_issuer(replace(held, keys=_with(keys, key), identity_keys=_with(identity_keys, identity_key)))
 
-    def add_issuer_key(self, url: str, key: PublicKey) -> None:
-        held = self.trust.issuer(url)
-        if held is None:
-            raise _fault("issuer", f"the trust file has no issuer {url}; run: dataset-agent keys init")
-        if len(_with(held.keys, key)) > MAX_KEYS:
+    def add_issuer_key(self, url: str, key: PublicKey, *, identity: bool = False) -> None:
+        """Publish one more grant key, or ``identity`` key. Raises ``grants.trust.issuer``."""
+        held = self._issuer(url)
+        before = held.identity_keys if identity else held.keys
+        keys = _with(before, key)
+        if len(keys) > MAX_KEYS:
             raise _fault("issuer", f"the issuer {url} has {MAX_KEYS} keys already; retire one first")
-        self._put_issuer(replace(held, keys=_with(held.keys, key)))
+        self._check_free(key, of=before)
+        self._put_issuer(replace(held, identity_keys=keys) if identity else replace(held, keys=keys))
 
-    def remove_issuer_key(self, url: str, kid: str) -> bool:
+    def remove_issuer_key(self, url: str, kid: str, *, identity: bool = False) -> bool:
         """Whether there was such a key."""
         held = self.trust.issuer(url)
-        if held is None or all(key.thumbprint != kid for key in held.keys):
+        if held is None:
             return False
-        self._put_issuer(replace(held, keys=tuple(key for key in held.keys if key.thumbprint != kid)))
-        return True
+        keys = held.identity_keys if identity else held.keys
+        kept = tuple(key for key in keys if key.thumbprint != kid)
+        self._put_issuer(replace(held, identity_keys=kept) if identity else replace(held, keys=kept))
+        return kept != keys
 
     def enter_agent(self, agent_id: str, url: str, key: PublicKey, *, withdraw: bool) -> None:
         """Enter an agent with its key; its address is kept where it has one.
@@ -81,23 +85,81 @@ class TrustEditor:
         where another key is pinned, unless it is to be withdrawn.
         """
         held = self.trust.agent(agent_id)
-        if held is not None and held.key != key and not withdraw:
+        if held is None:
+            self._put_agent(TrustedAgent(agent_id, url, key))
+        elif withdraw:
+            before = (*held.retired_keys, *held.further_keys, held.key)
+            self._put_agent(TrustedAgent(agent_id, held.url, key, _newest(old for old in before if old != key)))
+        elif key not in held.accepted_keys:
             raise _fault(
                 "conflict", f"the trust file pins another key for {agent_id}; replace it with keys init --force"
             )
-        agent = TrustedAgent(agent_id, url, key)
-        if held is not None:
-            before = held.retired_keys if held.key == key else _with(held.retired_keys, held.key)
-            retired = tuple(old for old in before if old != key)[-MAX_KEYS:]
-            agent = replace(agent, url=held.url, retired_keys=retired)
-        self.trust = replace(self.trust, agents={**self.trust.agents, agent_id: agent})
+
+    def stage_agent_key(self, agent_id: str, key: PublicKey) -> None:
+        """Publish an agent's next key beside the present one. Raises ``grants.trust.agent``, ``.conflict``."""
+        held = self._agent(agent_id)
+        if key in held.accepted_keys:
+            return
+        if len(held.further_keys) >= MAX_KEYS:
+            raise _fault("agent", f"the agent {agent_id} has {MAX_KEYS} further keys already; retire one first")
+        self._check_free(key)
+        self._put_agent(replace(held, further_keys=(*held.further_keys, key)))
+
+    def switch_agent_key(self, agent_id: str, key: PublicKey) -> None:
+        """A published key becomes the present one; the one before is accepted until it is retired."""
+        held = self._agent(agent_id)
+        if key != held.key:
+            further = (*(other for other in held.further_keys if other != key), held.key)
+            self._put_agent(replace(held, key=key, further_keys=further))
+
+    def retire_agent_key(self, agent_id: str, kid: str, *, keep: bool) -> bool:
+        """Accept a further key no longer; whether there was one.
+
+        ``keep`` leaves it among the retired ones, with which what it signed still verifies.
+        """
+        held = self.trust.agent(agent_id)
+        key = None if held is None else held.accepted_key(kid)
+        if held is None or key is None or key == held.key:
+            return False
+        further = tuple(other for other in held.further_keys if other != key)
+        retired = _newest((*held.retired_keys, key)) if keep else held.retired_keys
+        self._put_agent(replace(held, further_keys=further, retired_keys=retired))
+        return True
+
+    def _issuer(self, url: str) -> TrustedIssuer:
+        held = self.trust.issuer(url)
+        if held is None:
+            raise _fault("issuer", f"the trust file has no issuer {url}; run: dataset-agent keys init")
+        return held
+
+    def _agent(self, agent_id: str) -> TrustedAgent:
+        held = self.trust.agent(agent_id)
+        if held is None:
+            raise _fault("agent", f"the trust file has no agent {agent_id}; run: dataset-agent keys init")
+        return held
+
+    def _check_free(self, key: PublicKey, *, of: tuple[PublicKey, ...] = ()) -> None:
+        """A key has one owner and one use: what it signs must not be taken for another's."""
+        issuers, agents = self.trust.issuers.values(), self.trust.agents.values()
+        owned = {held for issuer in issuers for held in (*issuer.keys, *issuer.identity_keys)}
+        owned |= {held for agent in agents for held in agent.every_key}
+        if key in owned and key not in of:
+            raise _fault("conflict", f"the key {key.thumbprint} stands in the trust file already; make another one")
 
     def _put_issuer(self, issuer: TrustedIssuer) -> None:
         self.trust = replace(self.trust, issuers={**self.trust.issuers, issuer.url: issuer})
 
+    def _put_agent(self, agent: TrustedAgent) -> None:
+        self.trust = replace(self.trust, agents={**self.trust.agents, agent.id: agent})
+
 
 def _with(keys: tuple[PublicKey, ...], key: PublicKey) -> tuple[PublicKey, ...]:
     return keys if key in keys else (*keys, key)
+
+
+def _newest(keys: Iterable[PublicKey]) -> tuple[PublicKey, ...]:
+    """Each once, the oldest first, no more than a trust file holds."""
+    return tuple(dict.fromkeys(keys))[-MAX_KEYS:]
 
 
 def _write(path: Path, trust: Trust) -> None:
@@ -129,6 +191,8 @@ def _toml(trust: Trust) -> str:
     for agent in trust.agents.values():
         key = b64url(agent.key.raw)
         lines += ["", "[[agent]]", f"id = {_text(agent.id)}", f"url = {_text(agent.url)}", f"key = {_text(key)}"]
+        if agent.further_keys:
+            lines.append(f"keys = {_texts([b64url(further.raw) for further in agent.further_keys])}")
         if agent.retired_keys:
             lines.append(f"retired_keys = {_texts([b64url(old.raw) for old in agent.retired_keys])}")
     return "\n".join(lines) + "\n"

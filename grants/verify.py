@@ -267,12 +267,12 @@ def _check_receiver(leaf: Child, audience: str, client: str) -> None:
 
 
 def _check_holders(chain: Chain, trust: Trust) -> None:
-    """Every holder that is pinned here holds the pinned key; the receiver itself is always pinned."""
+    """Every holder that is pinned here holds a key accepted for it; the receiver itself is always pinned."""
     for link in chain.links:
         agent = trust.agent(link.claims.aud)
         if agent is None and link is chain.leaf:
             raise NotGranted(Reason.GRANT_KEY_UNTRUSTED, "this agent's own key is not in the trust file")
-        if agent is not None and agent.key != link.claims.cnf.jwk:
+        if agent is not None and link.claims.cnf.jwk not in agent.accepted_keys:
             raise NotGranted(Reason.GRANT_KEY_UNTRUSTED, "the grant names another key for a known agent")
 
 
