@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -113,33 +112,3 @@ def differences(statement: Statement, entry: Entry) -> tuple[str, ...]:
         found.append("leaf_hash")
     call_hash, result_digest = told.operation.call_hash, statement.result_digest
     return (*found, *mismatches(entry, receipt.opening, call_hash=call_hash, result_digest=result_digest))
-
-
-def verify_upstream(statement: Statement, keys: Mapping[str, PublicKey], *, body: bytes) -> tuple[Statement, ...]:
-    """The statements a relayed result came with, each verified with the pinned key of its agent.
-
-    ``statement`` is verified already. Each upstream result must be ``body`` itself, and
-    its grant, call and data those of ``statement``. Raises ``InvalidProvenance``, with
-    ``upstream`` for an agent without a pinned key.
-    """
-    told = statement.predicate
-    verified = []
-    for upstream in told.upstream:
-        key = keys.get(upstream.agent_id)
-        if key is None:
-            raise InvalidProvenance("upstream", "an upstream agent has no pinned key")
-        verified.append(
-            verify_provenance(
-                upstream.envelope,
-                key,
-                body=body,
-                agent_id=upstream.agent_id,
-                leaf_digest=told.grant.leaf_digest,
-                leaf_jti=told.grant.jti,
-                txn=told.grant.txn,
-                call_hash=told.operation.call_hash,
-                dataset=told.dataset.dataset_id,
-                capability=told.operation.capability,
-            )
-        )
-    return tuple(verified)

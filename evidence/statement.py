@@ -180,8 +180,11 @@ def relay(
 
 
 def upstream_of(statement: Statement, envelope: Mapping[str, Any], task_id: str | None) -> Upstream:
-    """What a statement says of an answer it rests on; ``statement`` was verified for ``envelope``."""
-    return Upstream(
+    """What a statement says of an answer it rests on; ``statement`` was verified for ``envelope``.
+
+    Nothing is checked here: the statement it becomes part of is, whole.
+    """
+    return Upstream.model_construct(
         agent_id=statement.predicate.agent.id,
         task_id=task_id,
         result_digest=statement.result_digest,
