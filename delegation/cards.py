@@ -49,7 +49,7 @@ _JSONRPC: Final = "JSONRPC"
 
 @dataclass(frozen=True, slots=True)
 class RemoteCard:
-    """A verified card. ``rpc_url`` is where its calls go, ``offers`` what it offers this root."""
+    """A verified card. ``rpc_url`` is where its calls go, ``offers`` what it offers to whoever reads it here."""
 
     agent_id: str
     url: str
@@ -83,7 +83,11 @@ class CardBook:
             return card
 
     async def offers(self, agent: TrustedAgent, url: str, now: float) -> tuple[Offer, ...]:
-        """What the agent's card offers this root. Raises as ``card``."""
+        """What the agent's card offers this reader. Raises as ``card``.
+
+        An agent to which this reader is a stranger (401) is read from its public card, and what
+        that offers is not ``direct``.
+        """
         return (await self.card(agent, url, now)).offers
 
     def verified(self, agent_id: str) -> RemoteCard | None:
@@ -95,16 +99,21 @@ class CardBook:
         """The next ``card`` fetches again: what was kept turned out stale."""
         self._kept.pop(agent_id, None)
 
+    def forget_all(self) -> None:
+        """As ``forget``, for every agent."""
+        self._kept.clear()
+
     async def _fetch(self, agent: TrustedAgent, url: str, now: float) -> RemoteCard:
         try:
             base = checked_url(url, private_network=self._private_network)
             public = _verified(await self._public(base), agent)
             rpc_url = self._rpc_url(public, base)
-            full = public
-            if public.capabilities.extended_agent_card:
-                full = _verified(await self._extended(public, rpc_url, agent, now), agent)
-                rpc_url = self._rpc_url(full, base)
-            return RemoteCard(agent.id, base, rpc_url, full, _offers(agent, base, public, full))
+            extended = await self._extended(public, rpc_url, agent, now)
+            full = public if extended is None else _verified(extended, agent)
+            known = extended is not None or not public.capabilities.extended_agent_card
+            return RemoteCard(
+                agent.id, base, self._rpc_url(full, base), full, _offers(agent, base, public, full, known)
+            )
         except (_InvalidCard, UnsafeAddress, SignatureVerificationError) as error:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent.id}: {error}") from error
         except ReplyTooLarge as error:
@@ -134,14 +143,19 @@ class CardBook:
         except Exception as error:
             raise _InvalidCard("it is not an agent card") from error
 
-    async def _extended(self, public: AgentCard, rpc_url: str, agent: TrustedAgent, now: float) -> AgentCard:
+    async def _extended(self, public: AgentCard, rpc_url: str, agent: TrustedAgent, now: float) -> AgentCard | None:
+        """The extended card, unverified; ``None`` where there is none, or where the agent does not know its reader."""
+        if not public.capabilities.extended_agent_card:
+            return None
         transport = JsonRpcTransport(self.http, public, rpc_url, is_shared_httpx=True)
         headers = service_parameters(None, {"Authorization": self._assertions.bearer(agent.id, now)})
         try:
             return await transport.get_extended_agent_card(
                 GetExtendedAgentCardRequest(), context=ClientCallContext(service_parameters=headers)
             )
-        except (A2AError, httpx.HTTPError):
+        except (A2AError, httpx.HTTPError) as error:
+            if _is_unauthenticated(error):
+                return None
             raise
         except Exception as error:  # protobuf's parse errors and malformed JSON-RPC quote their input
             raise _InvalidCard("its extended card cannot be read") from error
@@ -188,10 +202,10 @@ def _params(card: AgentCard) -> Mapping[str, Any]:
     raise _InvalidCard("it does not declare the execution-grant extension")
 
 
-def _offers(agent: TrustedAgent, base: str, public: AgentCard, full: AgentCard) -> tuple[Offer, ...]:
+def _offers(agent: TrustedAgent, base: str, public: AgentCard, full: AgentCard, known: bool) -> tuple[Offer, ...]:
     shown = {descriptor.dataset: descriptor for descriptor in _descriptors(public)}
     return tuple(
-        Offer(agent.id, base, str(full.name), descriptor, shown.get(descriptor.dataset))
+        Offer(agent.id, base, str(full.name), descriptor, shown.get(descriptor.dataset), known)
         for descriptor in _descriptors(full)
     )
 
@@ -219,6 +233,11 @@ def _descriptor(raw: Any) -> DatasetDescriptor | InvalidDataset | None:
             return None
         count = error.error_count() if isinstance(error, ValidationError) else 1
         return InvalidDataset(name, f"the card's descriptor has {count} errors")
+
+
+def _is_unauthenticated(error: Exception) -> bool:
+    cause = error.__cause__ if isinstance(error, A2AError) else error
+    return isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code == httpx.codes.UNAUTHORIZED
 
 
 def _unavailable(agent_id: str, error: Exception) -> NotGranted:

@@ -226,6 +226,53 @@ async def test_the_extended_card_is_asked_for_with_the_roots_own_assertion(
     assert [line[:7] for line in seen] == ["", "Bearer "]
 
 
+def answering(remote: ScriptedRemote, status: int) -> None:
+    async def reply(_: Request) -> Response:
+        return Response(status_code=status)
+
+    remote.raw_reply = reply
+
+
+async def test_an_agent_that_does_not_know_its_reader_is_read_from_its_public_card(
+    book: CardBook, remote: ScriptedRemote
+) -> None:
+    remote.publish(restricted=[shipped("clinical-private")])
+    answering(remote, 401)
+    (offer,) = (await book.card(pinned(remote), remote.url, NOW)).offers
+    assert (offer.dataset, offer.direct) == ("purification-batches", False)
+
+
+async def test_a_public_card_is_verified_for_a_stranger_too(book: CardBook, remote: ScriptedRemote) -> None:
+    answering(remote, 401)
+    remote.card = signed(remote.unsigned(remote.descriptors), TestSigner())
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 429, 500, 503])
+async def test_an_extended_card_that_is_not_handed_out_for_another_reason_is_invalid(
+    book: CardBook, remote: ScriptedRemote, status: int
+) -> None:
+    answering(remote, status)
+    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+async def test_an_agent_that_knows_its_reader_or_has_no_extended_card_can_be_asked_directly(
+    book: CardBook, remote: ScriptedRemote
+) -> None:
+    (known,) = (await book.card(pinned(remote), remote.url, NOW)).offers
+    card = remote.unsigned(remote.descriptors)
+    card.capabilities.extended_agent_card = False
+    resigned(remote, card)
+    (plain,) = (await book.card(pinned(remote), remote.url, NOW + 60)).offers
+    assert (known.direct, plain.direct, remote.card_requests) == (True, True, 1)
+
+
+async def test_every_card_can_be_forgotten_at_once(book: CardBook, remote: ScriptedRemote) -> None:
+    await book.card(pinned(remote), remote.url, NOW)
+    book.forget_all()
+    assert book.verified(AGENT_ID) is None
+
+
 async def test_an_agent_that_is_not_there_is_unreachable(book: CardBook, remote: ScriptedRemote) -> None:
     with pytest.raises(NotGranted) as stop:
         await book.card(pinned(remote), "http://127.0.0.1:9", NOW)
