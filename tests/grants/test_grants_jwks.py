@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from contract.published import FLOOR, LIFE, STALE, Unreadable
 from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
 from grants.derive import header_value
-from grants.jwks import FLOOR, LIFE, STALE, JwksUnreadable, PublishedKeys, fetch_jwks, read_jwks
+from grants.jwks import PublishedKeys, read_jwks
 from grants.trust import Trust
 from tests.grants.grants_world import (
     ISSUER,
@@ -54,7 +54,7 @@ class Publisher:
         if self.gate is not None:
             await self.gate.wait()
         if not self.answers:
-            raise JwksUnreadable("down")
+            raise Unreadable("down")
         return json.dumps({"keys": [key.jwk() for key in self.keys]}).encode()
 
 
@@ -196,7 +196,7 @@ async def test_pinned_keys_need_no_publisher() -> None:
     ],
 )
 def test_a_key_set_is_read_strictly(data: bytes) -> None:
-    with pytest.raises(JwksUnreadable):
+    with pytest.raises(Unreadable):
         read_jwks(data)
 
 
@@ -206,49 +206,14 @@ def test_keys_for_other_uses_are_passed_over() -> None:
     assert read_jwks(json.dumps({"keys": entries}).encode()) == (public(1),)
 
 
-# over HTTP
+async def test_a_publisher_that_moved_is_read_at_its_new_address() -> None:
+    asked: list[str] = []
 
+    async def fetch(url: str) -> bytes:
+        asked.append(url)
+        return json.dumps({"keys": [SIGNERS[ISSUER].public_key.jwk()]}).encode()
 
-@pytest.fixture
-async def server() -> AsyncIterator[dict[str, Any]]:
-    """A server on loopback that answers what the test says."""
-    says: dict[str, Any] = {"status": "200 OK", "body": b"{}", "head": ""}
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        head = f"HTTP/1.1 {says['status']}\r\nContent-Length: {len(says['body'])}\r\nConnection: close\r\n{says['head']}\r\n"
-        writer.write(head.encode() + says["body"])
-        await writer.drain()
-        writer.close()
-
-    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
-    says["url"] = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/jwks.json"
-    yield says
-    listening.close()
-    await listening.wait_closed()
-
-
-async def test_a_key_set_is_fetched(server: dict[str, Any]) -> None:
-    server["body"] = b'{"keys": []}'
-    assert await fetch_jwks(server["url"]) == b'{"keys": []}'
-
-
-@pytest.mark.parametrize(
-    "says",
-    [
-        {"status": "302 Found", "head": "Location: http://127.0.0.1:1/\r\n"},
-        {"status": "500 No"},
-        {"status": "404 Not Found"},
-        {"body": b"x" * 65_537},
-    ],
-)
-async def test_what_is_no_plain_answer_is_unreadable(server: dict[str, Any], says: dict[str, Any]) -> None:
-    server.update(says)
-    with pytest.raises(JwksUnreadable):
-        await fetch_jwks(server["url"])
-
-
-@pytest.mark.parametrize("url", ["http://issuer.example/jwks.json", "http://127.0.0.1:1/jwks.json"])
-async def test_a_set_is_not_read_in_the_clear_nor_from_nobody(url: str) -> None:
-    with pytest.raises(JwksUnreadable):
-        await fetch_jwks(url)
+    keys = PublishedKeys(fetch)
+    for url in (URL, URL + "2"):
+        assert await reason_of(keys, CHAIN, now=NOW, trust=publishing(jwks_url=url)) is None
+    assert asked == [URL, URL + "2"]
