@@ -17,6 +17,7 @@ from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import Directory, load_directory
 from control_plane.registry import Registry, load_registry
 from queries.duckdb_engine import DuckDbEngine
+from queries.supplied import SuppliedRelation
 from queries.template import Template, TemplateError, load_template
 from remote_agent.service import ServedCapability, ServedDataset, World
 
@@ -156,6 +157,7 @@ def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder:
         parameters=capability.parameters,
         results=capability.results,
         ceiling=Sensitivity(capability.sensitivity),
+        supplied=SuppliedRelation(supply.table, supply.columns) if (supply := capability.supply) else None,
     )
 
 
