@@ -1,10 +1,12 @@
 """The whole request path of a dataset agent. Read this file first.
 
-    verify -> bind -> admit -> spend -> find | run -> recheck -> record -> seal -> release
+    verify -> bind -> admit -> spend -> delegate -> find | run -> recheck -> record -> seal -> release
 
 ``verify`` believes no token, ``bind`` ties the grant to the call that arrived, ``admit``
-decides again under this agent's own policy, ``spend`` uses the grant up, ``find`` looks
-inside one authorization partition of the cache, ``run`` executes a parameterised template,
+decides again under this agent's own policy, ``spend`` uses the grant up, ``delegate`` asks
+another dataset agent under a narrower grant where the capability says so (else it does
+nothing), ``find`` looks inside one authorization partition of the cache, ``run`` executes a
+parameterised template, over what was supplied if anything was,
 ``recheck`` reads revocations once more, ``record`` commits evidence before anything leaves,
 ``seal`` signs the provenance (which ``describe`` completed before the row was written) and
 ``release`` hands rows out.
@@ -20,6 +22,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import datetime
 
 from cache.result_cache import Hit
 from contract.authority import Authority
@@ -35,8 +38,9 @@ from evidence.statement import Draft, Invocation, draft
 from grants.verify import verify as verify_chain
 from queries.bind import bind as bind_arguments
 from queries.govern import govern
-from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Trail
-from remote_agent.service import Service, World
+from remote_agent.hop import check_reach, delegate
+from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Supplied, Trail
+from remote_agent.service import ServedDataset, Service, World
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +59,10 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
         trail.call = call = bind(request, grant, service.agent_id, world)
         trail.decision, authority = await admit(grant, call, world, now)
         await spend(authority, service, now)
-        found = await find_or_run(authority, call, service, execute)
-        trail.found = found
+        trail.supplied = supplied = await delegate(authority, call, request, service)
+        trail.found = found = await find_or_run(authority, call, supplied, service, execute)
         await recheck(authority, service)
-        statement = describe(authority, call, found, request, service)
+        statement = describe(authority, call, supplied, found, request, service)
         receipt = await record(trail, service)
         envelope = seal(statement, receipt, service)
         return release(authority, call, found, receipt, envelope)
@@ -121,7 +125,9 @@ async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float)
         schema_version=served.descriptor.schema_version,
         sensitivity=capability.descriptor.sensitivity,
     )
-    govern(capability.template, authority)  # what could not be governed is refused before it is found or run
+    # What could not be governed, or not be asked for, is refused before anything is spent on it.
+    govern(capability.template, authority)
+    check_reach(grant, capability.descriptor)
     return decision, authority
 
 
@@ -130,14 +136,16 @@ async def spend(authority: Authority, service: Service, now: float) -> None:
     await service.state.spend(authority.grant, policy=policy_of(authority), now=now)
 
 
-async def find_or_run(authority: Authority, call: BoundCall, service: Service, execute: Execute) -> Found:
+async def find_or_run(
+    authority: Authority, call: BoundCall, supplied: Supplied | None, service: Service, execute: Execute
+) -> Found:
     """What the cache has, else one execution for all equal calls at once; each under its own authority."""
 
     async def look() -> Found | None:
         return await find(authority, call, service, again=True)
 
     async def go() -> Found:
-        return await run(authority, call, service, execute)
+        return await run(authority, call, supplied, service, execute)
 
     if not reusable(call, service):
         return await go()
@@ -162,7 +170,9 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
     return Found(found.document, found.execution, found.outcome, RunIds.fresh())
 
 
-async def run(authority: Authority, call: BoundCall, service: Service, execute: Execute) -> Found:
+async def run(
+    authority: Authority, call: BoundCall, supplied: Supplied | None, service: Service, execute: Execute
+) -> Found:
     """Execute the template through the agent runtime and keep the result for its partition."""
     served, capability, bound = call.parts()
 
@@ -173,7 +183,8 @@ async def run(authority: Authority, call: BoundCall, service: Service, execute: 
             bound,
             max_rows=capability.descriptor.max_rows,
             max_bytes=service.max_result_bytes,
-            as_of=served.as_of,
+            as_of=as_of(served, supplied),
+            supplied=supplied.document if supplied else None,
         )
 
     found = await execute(authority, call, perform)
@@ -220,7 +231,9 @@ async def past_cancelling(work: Awaitable[Receipt]) -> Receipt:
     return writing.result()
 
 
-def describe(authority: Authority, call: BoundCall, found: Found, request: Request, service: Service) -> Draft:
+def describe(
+    authority: Authority, call: BoundCall, supplied: Supplied | None, found: Found, request: Request, service: Service
+) -> Draft:
     """The provenance statement, complete before a row is recorded; only its receipt is missing."""
     served, capability, _ = call.parts()
     return draft(
@@ -244,6 +257,7 @@ def describe(authority: Authority, call: BoundCall, found: Found, request: Reque
         tool_name=capability.descriptor.tool_name,
         max_rows=capability.descriptor.max_rows,
         max_bytes=service.max_result_bytes,
+        upstream=(supplied.upstream,) if supplied else (),
     )
 
 
@@ -301,13 +315,14 @@ async def refuse(stop: NotGranted, trail: Trail, service: Service) -> Answer:
 
 
 def reusable(call: BoundCall, service: Service) -> bool:
-    """Whether this call's result may be stored and reused: read-only, deterministic, not opted out."""
+    """Whether this call's result may be stored and reused: read-only, deterministic, all its own, not opted out."""
     _, capability, _ = call.parts()
     return (
         service.cache_enabled
         and capability.descriptor.cacheable
         and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)
         and capability.template.deterministic
+        and capability.descriptor.delegates is None
     )
 
 
@@ -325,6 +340,13 @@ def admission_request(
         stated_dataset_version=scope.dataset_version,
         stated_revision=scope.revision,
     )
+
+
+def as_of(served: ServedDataset, supplied: Supplied | None) -> str:
+    """When the answer was last true: it is as old as the oldest it rests on."""
+    if supplied is None:
+        return served.as_of
+    return min(served.as_of, supplied.document.as_of, key=datetime.fromisoformat)
 
 
 def policy_of(authority: Authority) -> str:

@@ -1,8 +1,8 @@
-"""The agent runtime behind a miss and a negotiation: an ADK Workflow, built after admission.
+"""The agent runtime behind a miss, a hop and a negotiation: an ADK Workflow, built after admission.
 
-For an admitted call the workflow has one node, the governed tool of that capability, and
-nothing else. The tool hands rows to the waiting request path, not to ADK: sessions, events
-and models see an execution id and a row count.
+For an admitted call the workflow has one node, the governed tool of that capability or the
+agent that carries one call to another dataset agent, and nothing else. Rows go to the waiting
+request path, not to ADK: sessions, events and models see an execution id and a row count.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
 from google.adk.apps import App
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
@@ -97,22 +98,34 @@ class AdkExecutor:
         _, capability, _ = call.parts()
         descriptor = capability.descriptor
         tool = GovernedTool(descriptor.tool_name or descriptor.name, descriptor.description, perform)
+        node = Workflow(name="authorized_dataset_executor", edges=[(START, tool)])
+        await self._run_admitted(authority, node, tool)
+        if tool.stopped is not None:
+            raise tool.stopped
+        if tool.outcome is None:
+            raise NotGranted(Reason.NO_ACTIVE_GRANT, "the policy plugin blocked the tool")
+        return tool.outcome
+
+    async def send(self, authority: Authority, name: str, delegate: RemoteA2aAgent) -> None:
+        """Run the agent that carries one call to another dataset agent, and nothing beside it.
+
+        ``name`` is the publisher's ``sub_agent_name``. What came of it is in the delegate's own exchange.
+        """
+        node = Workflow(name=name.replace("-", "_"), edges=[(START, delegate)])
+        await self._run_admitted(authority, node, delegate)
+
+    async def _run_admitted(self, authority: Authority, node: Workflow, target: BaseTool | RemoteA2aAgent) -> None:
         session_id = SessionId.generate()
         user_id = f"{authority.principal.issuer}#{authority.principal.subject}"
-        runner = self.runner(Workflow(name="authorized_dataset_executor", edges=[(START, tool)]))
+        runner = self.runner(node)
         await self.sessions.create_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
-        token = ADMITTED.set(Admitted(authority=authority, tool=tool, session_id=session_id))
+        token = ADMITTED.set(Admitted(authority, target, session_id))
         try:
             async for _ in runner.run_async(user_id=user_id, session_id=session_id, new_message=_START):
                 pass
         finally:
             ADMITTED.reset(token)
             await self.sessions.delete_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
-        if tool.stopped is not None:
-            raise tool.stopped
-        if tool.outcome is None:
-            raise NotGranted(Reason.NO_ACTIVE_GRANT, "the policy plugin blocked the tool")
-        return tool.outcome
 
     async def discuss(self, propose: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Run the proposing step of a negotiation as an agent of its own, without any tool."""

@@ -22,6 +22,7 @@ from grants.state import open_state
 from grants.trust import Trust, load_trust
 from remote_agent.card import public_card_json
 from remote_agent.service import Service, World
+from remote_agent.upstreams import A2aUpstreams
 from remote_agent.world import close_world, load_world
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,9 @@ class Lifecycle:
                 ledger=open_ledger(settings, signer, trust),
                 max_result_bytes=settings.max_result_bytes,
                 cache_enabled=settings.cache_enabled,
+                call_timeout=settings.call_timeout,
+                leaf_ttl=settings.leaf_ttl,
+                upstreams=A2aUpstreams.open(settings, signer),
             )
         except BaseException:
             await state.close()
@@ -83,6 +87,8 @@ class Lifecycle:
                 return
             self.fault = None
             self.service.trust, self.service.world = trust, world
+            if self.service.upstreams is not None:
+                self.service.upstreams.forget(trust.agents)
             self._retire(old)
 
     def status(self) -> dict[str, Any]:
@@ -131,6 +137,8 @@ class Lifecycle:
         for retiring in list(self._retiring):
             retiring.cancel()
         await close_world(self.service.world)
+        if self.service.upstreams is not None:
+            await self.service.upstreams.close()
         await self.service.cache.close()
         await self.service.state.close()
         self.service.ledger.close()

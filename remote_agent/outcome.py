@@ -14,6 +14,7 @@ from contract.result import CacheOutcome, Execution, ResultDocument
 from contract.scope import Scope, Sensitivity
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
+from evidence.predicate import Upstream
 from evidence.row import LedgerRow, Side
 from queries.bind import Bound
 from remote_agent.service import ServedCapability, ServedDataset
@@ -92,6 +93,18 @@ class BoundCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Supplied:
+    """What another dataset agent answered for this call, once its provenance was verified.
+
+    ``digest`` is the SHA-256 of the payload of its envelope, which ``upstream`` holds.
+    """
+
+    document: ResultDocument = field(repr=False)
+    upstream: Upstream = field(repr=False)
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A result, where it came from, and the run that fetched it."""
 
@@ -128,6 +141,7 @@ class Trail:
     grant: VerifiedGrant | None = None
     call: BoundCall | None = None
     decision: Decision | None = None
+    supplied: Supplied | None = None
     found: Found | None = None
     recorded: bool = False
 
@@ -147,6 +161,7 @@ class Trail:
             **self._resolved(),
             **self._granted(),
             **self._ran(),
+            upstream_digest=self.supplied.digest if self.supplied else None,
         )
 
     def _trace_id(self) -> str | None:

@@ -10,9 +10,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
+from google.genai import types
 
 from contract.authority import Authority
 from contract.verdict import Reason
@@ -20,10 +24,10 @@ from contract.verdict import Reason
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What one run may do: this authority, by this very tool object, in this session."""
+    """What one run may do: this authority, by this very tool or delegate object, in this session."""
 
     authority: Authority
-    tool: BaseTool
+    tool: BaseTool | RemoteA2aAgent
     session_id: str
 
 
@@ -41,7 +45,7 @@ def blocked(reason: Reason, message: str) -> dict[str, Any]:
 
 
 class DatasetPolicyPlugin(BasePlugin):
-    """Lets exactly the admitted tool object run, once admitted, and blocks every other call.
+    """Lets exactly the admitted tool or delegate run, once admitted, and blocks every other call.
 
     Framework tools (transfer, confirmation, finish, artifact loaders) are blocked like any
     unregistered tool. Identity is the registered object, not its name.
@@ -63,6 +67,18 @@ class DatasetPolicyPlugin(BasePlugin):
         if tool_args:
             return blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
         return None
+
+    async def before_agent_callback(
+        self, *, agent: BaseAgent, callback_context: CallbackContext
+    ) -> types.Content | None:
+        """An agent that sends something to another one runs only where it is the admitted delegate."""
+        if not isinstance(agent, RemoteA2aAgent):
+            return None
+        admitted = ADMITTED.get()
+        if admitted and agent is admitted.tool and callback_context.session.id == admitted.session_id:
+            return None
+        words = f"{Reason.NO_ACTIVE_GRANT}: nothing was admitted that this agent could send"
+        return types.Content(role="model", parts=[types.Part(text=words)])
 
     async def on_tool_error_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception

@@ -8,19 +8,23 @@ started with.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from cache.result_cache import ResultCache
+from contract.authority import Authority
 from contract.signing import Signer
 from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
 from control_plane.evaluator import Evaluator
 from control_plane.principals import Directory
 from control_plane.registry import InvalidDataset
+from delegation.reply import Reply
+from delegation.sending import Plan, Sent
 from evidence.ledger import Ledger
 from grants.jwks import PublishedKeys
 from grants.state import StateStore
-from grants.trust import Trust
+from grants.trust import Trust, TrustedAgent
 from queries.engine import Engine
 from queries.template import Template
 
@@ -70,9 +74,55 @@ class World:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One call that another dataset agent is asked, under the name this agent gives the asking.
+
+    ``prepare`` derives the leaf at the moment the call leaves; ``timeout`` is in seconds.
+    """
+
+    name: str
+    plan: Plan
+    prepare: Callable[[], Sent] = field(repr=False)
+    timeout: float
+
+
+class Upstreams(Protocol):
+    """How this agent asks other dataset agents. What travels by A2A and ADK does so behind it."""
+
+    async def descriptor(
+        self, agent: TrustedAgent, dataset: str, now: float, *, anew: bool = False
+    ) -> DatasetDescriptor | None:
+        """A dataset as the agent's verified card describes it, ``None`` where it does not; ``anew`` fetches the card.
+
+        Raises ``NotGranted`` with REMOTE_UNREACHABLE, REMOTE_TIMEOUT or REMOTE_CARD_INVALID.
+        """
+        ...
+
+    def headers(self, audience: str, grant: str, trace_id: str, now: float) -> Mapping[str, str]:
+        """What goes on the wire beside one call: who sends it, under which grant, in which trace."""
+        ...
+
+    async def ask(self, authority: Authority, errand: Errand) -> tuple[Sent | None, Reply]:
+        """Send one call once. What was sent, ``None`` for nothing; the reply is not verified yet."""
+        ...
+
+    def forget(self, agents: Iterable[str]) -> None:
+        """Fetch these agents' cards again the next time."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections."""
+        ...
+
+
 @dataclass(slots=True)
 class Service:
-    """What one dataset agent works with. Only ``world`` is ever replaced."""
+    """What one dataset agent works with. Only ``world`` and ``trust`` are ever replaced.
+
+    ``upstreams`` is ``None`` for an agent that asks no other. ``call_timeout`` is how long it
+    waits for one, ``leaf_ttl`` how long what it derives lives, in seconds.
+    """
 
     agent_id: str
     world: World
@@ -83,5 +133,8 @@ class Service:
     ledger: Ledger
     max_result_bytes: int
     cache_enabled: bool = True
+    upstreams: Upstreams | None = None
+    call_timeout: float = 60.0
+    leaf_ttl: int = 60
     published_keys: PublishedKeys = field(default_factory=PublishedKeys)
     clock: Callable[[], float] = time.time
