@@ -5,15 +5,21 @@ Every field is documented in ``docs/settings.md``; a test compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from contract import provider
+from contract.address import UnsafeUrl, is_loopback, secure_url
+from contract.provider import IdentityProvider
+
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
+PREFIX: Final = "DATASET_AGENT_"
 
 
 def _store_url(url: str) -> str:
@@ -31,12 +37,26 @@ def _store_url(url: str) -> str:
 _StoreUrl = Annotated[str, AfterValidator(_store_url)]
 
 
+def _read_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Text that ``parse`` takes; what it says is wrong is said without ``ValueError`` before it."""
+
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except ValueError as error:
+            raise PydanticCustomError("oidc", "{why}", {"why": str(error)}) from None
+        return text
+
+    return AfterValidator(check)
+
+
+_Factory = Annotated[str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
+
+
 class Settings(BaseSettings):
     """Settings of every process. Durations are seconds, sizes bytes."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="DATASET_AGENT_", frozen=True, extra="ignore", hide_input_in_errors=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     home: Path = Field(default_factory=lambda: Path.home() / ".dataset-agent", description="Where state lives.")
     datasets: Path = Field(default_factory=lambda: SHIPPED_DATASETS, description="Folder of datasets.")
@@ -46,6 +66,15 @@ class Settings(BaseSettings):
         default=None, description="The root holder's private store; default: home/keys/root."
     )
     remote_keys: Path | None = Field(default=None, description="A remote's private store; default: home/keys/remote.")
+
+    issuer_jwk: SecretStr | None = Field(default=None, description="The grant key as a private JWK, instead of a file.")
+    identity_jwk: SecretStr | None = Field(default=None, description="The identity key, likewise.")
+    root_jwk: SecretStr | None = Field(default=None, description="The root holder's key, likewise.")
+    remote_jwk: SecretStr | None = Field(default=None, description="The dataset agent's key, likewise.")
+    issuer_signer: _Factory | None = Field(default=None, description="module:factory of who signs grants elsewhere.")
+    identity_signer: _Factory | None = Field(default=None, description="The same for identity tokens.")
+    root_signer: _Factory | None = Field(default=None, description="The same for the root holder.")
+    remote_signer: _Factory | None = Field(default=None, description="The same for the dataset agent.")
 
     url: str = Field(default="http://127.0.0.1:8801", description="The dataset agent that clients ask.")
     public_url: str | None = Field(
@@ -86,7 +115,41 @@ class Settings(BaseSettings):
     call_timeout: float = Field(default=60.0, gt=0, le=600, description="Root's longest wait for a remote in seconds.")
     card_ttl: float = Field(default=60.0, ge=0, description="How long the root keeps a verified card in seconds.")
     discovery_limit: int = Field(default=5, ge=1, le=50, description="Datasets shown after the authorization filter.")
-    dev_issuer: bool = Field(default=True, description="Accept the development issuer's identity tokens.")
+
+    oidc_issuer: Annotated[str, _read_by(provider.issuer_url)] | None = Field(
+        default=None, description="The identity provider: its issuer URL, compared exactly; default: none."
+    )
+    oidc_audience: Annotated[str, _read_by(provider.audience)] | None = Field(
+        default=None, validate_default=True, description="The audience that identity tokens must be for."
+    )
+    oidc_jwks_url: Annotated[str, _read_by(provider.jwks_url)] | None = Field(
+        default=None, description="The provider's key set; default: its discovery document says."
+    )
+    oidc_ca_file: Path | None = Field(
+        default=None, description="PEM file of the authorities of the provider's certificate; default: the usual ones."
+    )
+    oidc_algorithms: Annotated[str, _read_by(provider.algorithms)] = Field(
+        default="RS256 ES256", description="Accepted signature algorithms of identity tokens."
+    )
+    oidc_types: Annotated[str, _read_by(provider.types)] = Field(
+        default="JWT", description="Accepted typ of identity tokens; absent accepts none."
+    )
+    oidc_leeway: int = Field(default=5, ge=0, le=60, description="Clock difference allowed to the provider in seconds.")
+    oidc_max_age: int = Field(
+        default=7_200, ge=60, le=86_400, description="Oldest identity token, from iat, in seconds."
+    )
+    oidc_subject_claim: Annotated[str, _read_by(provider.subject_claim)] = Field(
+        default="sub", description="The claim that identifies a person."
+    )
+    oidc_required: Annotated[str, _read_by(provider.required)] | None = Field(
+        default=None, description="JSON: claims that identity tokens must hold, with their accepted values."
+    )
+    oidc_attributes: Annotated[str, _read_by(provider.attributes)] | None = Field(
+        default=None, description="JSON: principal attributes that are filled from claims."
+    )
+    dev_issuer: bool | None = Field(
+        default=None, description="Accept the development issuer's identity tokens; default: unless in production."
+    )
 
     as_principal: str | None = Field(
         default=None, description="Development only: the principal that `adk run` and `adk web` ask as."
@@ -94,6 +157,50 @@ class Settings(BaseSettings):
     model: str | None = Field(default=None, description="A model that proposes the typed intent; default: none.")
     host: str = Field(default="127.0.0.1", description="Bind address of serve, root and policy serve.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="WARNING", description="Log level.")
+
+    @field_validator("oidc_audience", "oidc_jwks_url", "oidc_ca_file", "oidc_required", "oidc_attributes")
+    @classmethod
+    def _with_its_issuer(cls, value: Any, info: ValidationInfo) -> Any:
+        if "oidc_issuer" not in info.data:  # it does not parse, which is said already
+            return value
+        issuer = info.data["oidc_issuer"]
+        if value is not None and issuer is None:
+            raise PydanticCustomError("oidc", "it says nothing without " + PREFIX + "OIDC_ISSUER")
+        if value is None and issuer is not None and info.field_name == "oidc_audience":
+            raise PydanticCustomError("oidc", "it is needed with " + PREFIX + "OIDC_ISSUER")
+        return value
+
+    @property
+    def identity_provider(self) -> IdentityProvider | None:
+        """Whose identity tokens are believed; ``None`` where no provider is set."""
+        if self.oidc_issuer is None or self.oidc_audience is None:
+            return None
+        return IdentityProvider(
+            issuer=self.oidc_issuer,
+            audience=self.oidc_audience,
+            jwks_url=self.oidc_jwks_url,
+            authorities=self.oidc_ca_file,
+            algorithms=provider.algorithms(self.oidc_algorithms),
+            types=provider.types(self.oidc_types),
+            leeway_s=self.oidc_leeway,
+            max_age_s=self.oidc_max_age,
+            subject_claim=self.oidc_subject_claim,
+            required={} if self.oidc_required is None else provider.required(self.oidc_required),
+            attributes={} if self.oidc_attributes is None else provider.attributes(self.oidc_attributes),
+        )
+
+    @property
+    def production(self) -> tuple[str, ...]:
+        """The variables that say that people here are real: an identity provider, a public https address."""
+        public = {"PUBLIC_URL": self.public_url, "ROOT_URL": self.root_url}
+        found = ["OIDC_ISSUER"] if self.oidc_issuer is not None else []
+        found += [name for name, url in public.items() if url is not None and _is_public(url)]
+        return tuple(PREFIX + name for name in found)
+
+    @property
+    def development_issuer(self) -> bool:
+        """Whether the development issuer's tokens are made and accepted: unless told, not in production."""
+        return not self.production if self.dev_issuer is None else self.dev_issuer
 
     @property
     def trust_path(self) -> Path:
@@ -110,3 +217,11 @@ class Settings(BaseSettings):
     @property
     def remote_dir(self) -> Path:
         return self.remote_keys or self.home / "keys" / "remote"
+
+
+def _is_public(url: str) -> bool:
+    try:
+        parts = secure_url(url)
+    except UnsafeUrl:
+        return False
+    return parts.scheme == "https" and not is_loopback(parts.hostname or "")

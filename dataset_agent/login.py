@@ -33,7 +33,7 @@ def login(
 
 def identity_token(settings: Settings, principal: str, ttl: int = 3_600) -> str:
     """A development token for a principal of the directory. Raises a fault that names the known ones."""
-    if not settings.dev_issuer:
+    if not settings.development_issuer:
         raise DatasetAgentError(
             Component.COMMAND,
             Category.CONFIGURATION,
