@@ -1,6 +1,8 @@
 """Ed25519 keys as every package sees them: a public value that verifies, a Protocol that signs.
 
 RFC 8032 (Ed25519), RFC 8037 (OKP JWK), RFC 7638 (thumbprint), RFC 9278 (thumbprint URI).
+libsodium verifies, behind ``PublicKey`` alone; what it takes and what it refuses is in
+``docs/decisions/0008-libsodium-verifies.md``.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from nacl.bindings import crypto_core_ed25519_is_valid_point, crypto_sign_open
+from nacl.exceptions import BadSignatureError
 
 from contract.canonical import b64url, canonical_json, unb64url
 
@@ -24,13 +26,20 @@ class InvalidKey(ValueError):
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A public Ed25519 key; equal when the 32 raw bytes are equal."""
+    """A public Ed25519 key; equal when the 32 raw bytes are equal.
+
+    The bytes are the one encoding of a point of the prime-order group other than zero.
+    Under a point of small order one signature holds for many messages, and under one of
+    mixed order verifiers disagree. Raises ``InvalidKey`` for anything else.
+    """
 
     raw: bytes
 
     def __post_init__(self) -> None:
         if len(self.raw) != 32:
             raise InvalidKey("an Ed25519 public key has 32 bytes")
+        if not crypto_core_ed25519_is_valid_point(self.raw):
+            raise InvalidKey("the 32 bytes are no Ed25519 public key that anybody can hold")
 
     @classmethod
     def from_jwk(cls, jwk: Any) -> PublicKey:
@@ -49,9 +58,10 @@ class PublicKey:
         if not isinstance(x, str) or len(x) != 43:
             raise InvalidKey("the JWK has no 32-byte x")
         try:
-            key = cls(unb64url(x))
+            raw = unb64url(x)
         except ValueError as error:
             raise InvalidKey("the JWK has no 32-byte x") from error
+        key = cls(raw)
         if "kid" in jwk and jwk["kid"] != key.thumbprint:
             raise InvalidKey("the JWK's kid is not its thumbprint")
         return key
@@ -62,7 +72,7 @@ class PublicKey:
         members = {"crv": "Ed25519", "kty": "OKP", "x": b64url(self.raw)}
         return b64url(hashlib.sha256(canonical_json(members)).digest())
 
-    @property
+    @cached_property
     def thumbprint_uri(self) -> str:
         return THUMBPRINT_URI + self.thumbprint
 
@@ -77,17 +87,13 @@ class PublicKey:
             "kid": self.thumbprint,
         }
 
-    @cached_property
-    def _verifier(self) -> Ed25519PublicKey:
-        return Ed25519PublicKey.from_public_bytes(self.raw)
-
     def verifies(self, signature: bytes, message: bytes) -> bool:
-        """Whether ``signature`` (64 bytes) is this key's over ``message``."""
+        """Whether ``signature`` (64 bytes) is this key's over ``message`` (RFC 8032, without the cofactor)."""
         if len(signature) != 64:
             return False
         try:
-            self._verifier.verify(signature, message)
-        except InvalidSignature:
+            crypto_sign_open(signature + message, self.raw)
+        except BadSignatureError:
             return False
         return True
 

@@ -58,7 +58,7 @@ def make_grant(
         holders=(client,),
         scopes=() if scope is None else (scope,),
         operation=operation or Operation(method="SendMessage", call_hash="c" * 64),
-        holder_key=PublicKey(bytes(32)),
+        holder_key=PublicKey(b"\x58" + b"\x66" * 31),  # the base point of the curve
         tctx=tctx or {},
         rctx=rctx or {},
         proof=grant_module._VERIFIED,

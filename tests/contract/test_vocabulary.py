@@ -191,7 +191,7 @@ def test_a_call_has_exactly_its_three_members(raw: bytes) -> None:
 
 
 def test_a_public_key_is_one_ed25519_key_under_its_own_thumbprint() -> None:
-    key = PublicKey(b"\x01" * 32)
+    key = PublicKey(b"\x58" + b"\x66" * 31)
     assert PublicKey.from_jwk(key.jwk()) == key
     for change in ({"kid": "x"}, {"d": "x"}, {"crv": "X25519"}, {"alg": "HS256"}, {"x": "AA"}):
         with pytest.raises(InvalidKey):

@@ -21,7 +21,7 @@ from grants.keys import (
 )
 from grants.mint import mint_root
 from grants.trust import Trust, load_trust
-from tests.grants.grants_world import NOW, make_decision, make_principal, make_scope
+from tests.grants.grants_world import NOW, make_decision, make_principal, make_scope, public
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_roles_initialised_one_by_one_share_one_trust_file(settings: Settings, t
 
 def test_what_others_entered_in_the_trust_file_is_kept(settings: Settings) -> None:
     init_keys(settings)
-    other = "A" * 42 + "E"
+    other = public(21).jwk()["x"]
     with settings.trust_path.open("a") as file:
         file.write(f'\n[[agent]]\nid = "urn:other"\nurl = "https://other.example"\nkey = "{other}"\n')
     text = settings.trust_path.read_text()
@@ -274,7 +274,7 @@ def test_rotation_keeps_the_old_key_trusted_until_it_is_retired(settings: Settin
 # the trust file
 
 
-X1, X2 = ("A" * 42 + "E", "B" * 42 + "E")
+X1, X2 = (public(seed).jwk()["x"] for seed in (21, 22))
 ISSUER_TEXT = f'[[issuer]]\nurl = "https://i.example"\nkeys = ["{X1}"]\ntenants = ["acme"]\n'
 AGENT_TEXT = f'[[agent]]\nid = "urn:a"\nurl = "https://a.example"\nkey = "{X2}"\n'
 

@@ -30,7 +30,7 @@ from tests.grants.grants_world import (
     signer,
 )
 
-X1, X2, X3 = ("A" * 42 + "E", "B" * 42 + "E", "C" * 42 + "E")
+X1, X2, X3 = (public(seed).jwk()["x"] for seed in (21, 22, 23))
 AGENT = f'[[agent]]\nid = "urn:a"\nurl = "https://a.example"\nkey = "{X1}"\n'
 NEXT = signer(80)
 

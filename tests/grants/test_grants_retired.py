@@ -31,7 +31,7 @@ from tests.grants.grants_world import (
     signer,
 )
 
-X1, X2, X3 = ("A" * 42 + "E", "B" * 42 + "E", "C" * 42 + "E")
+X1, X2, X3 = (public(seed).jwk()["x"] for seed in (21, 22, 23))
 AGENTS = (
     f'[[agent]]\nid = "urn:a"\nurl = "https://a.example"\nkey = "{X1}"\nretired_keys = ["{X2}"]\n'
     f'[[agent]]\nid = "urn:b"\nurl = "https://b.example"\nkey = "{X3}"\n'
