@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
 import json
@@ -10,6 +9,7 @@ import re
 from math import isinf
 from typing import Any, NoReturn
 
+import orjson
 import rfc8785
 
 MAX_DEPTH = 32
@@ -20,6 +20,8 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 # One pass over any bytes: nothing is given back, and a string without an end is one to the end.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
+_TO_URL = bytes.maketrans(b"+/", b"-_")
+_FROM_URL = bytes.maketrans(b"-_+/=", b"+/   ")
 
 
 class InvalidJson(ValueError):
@@ -54,22 +56,17 @@ def parse_json(data: bytes, *, limit: int, max_depth: int = MAX_DEPTH) -> Any:
     """
     if len(data) > limit:
         raise InvalidJson(f"JSON is larger than {limit} bytes")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidJson("JSON is not UTF-8") from error
     if data.count(b"[") + data.count(b"{") > max_depth:
         _check_depth(_STRING.sub(b"", data), max_depth)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
-    except InvalidJson:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InvalidJson("not valid JSON") from error
-    # UTF-8 carries no lone surrogate; only an escape can write one.
-    if "\\u" in text:
-        _check_unicode(value)
-    return value
+        value = orjson.loads(data)
+        # What a value is written as names no member twice and spells nothing in a second way,
+        # so bytes that are exactly that are strict. Any others are read by the slower reader.
+        if orjson.dumps(value) == data:
+            return value
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        pass
+    return _parse_strictly(data)
 
 
 def check_shape(data: bytes, *, max_values: int, max_depth: int = MAX_DEPTH) -> None:
@@ -98,7 +95,7 @@ def check_shape(data: bytes, *, max_values: int, max_depth: int = MAX_DEPTH) -> 
 
 def b64url(data: bytes) -> str:
     """Base64url without padding (RFC 7515, section 2)."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+    return binascii.b2a_base64(data, newline=False).translate(_TO_URL, b"=").decode("ascii")
 
 
 def unb64url(text: str) -> bytes:
@@ -107,12 +104,31 @@ def unb64url(text: str) -> bytes:
     Raises ``ValueError``.
     """
     try:
-        data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        standard = text.encode("ascii").translate(_FROM_URL)
+        data = binascii.a2b_base64(standard + b"=" * (-len(text) % 4), strict_mode=True)
     except (UnicodeEncodeError, binascii.Error) as error:
         raise ValueError("not base64url") from error
-    if b64url(data) != text:
+    # Only in the last characters can one value be spelled in two ways.
+    tail = len(data) % 3
+    if tail and b64url(data[-tail:]) != text[-tail - 1 :]:
         raise ValueError("base64url is not canonical")
     return data
+
+
+def _parse_strictly(data: bytes) -> Any:
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_finite)
+    except InvalidJson:
+        raise
+    except UnicodeDecodeError as error:
+        raise InvalidJson("JSON is not UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidJson("not valid JSON") from error
+    # UTF-8 carries no lone surrogate; only an escape can write one.
+    if "\\u" in text:
+        _check_unicode(value)
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
