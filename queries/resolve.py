@@ -31,16 +31,13 @@ Relation = Table | SuppliedRelation
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A qualified query, its scopes innermost first, and the ``table.column`` names it reads.
-
-    ``supplied`` are the columns it reads of the supplied relation, ``None`` where it does not name it.
-    """
+    """A qualified query, its scopes innermost first, the ``table.column`` names and supplied columns it reads."""
 
     tree: exp.Query
     scopes: tuple[Scope, ...]
     columns: frozenset[str]
     tables: frozenset[str]
-    supplied: frozenset[str] | None
+    supplied: frozenset[str] | None  # ``None`` where it does not read the supplied relation at all
 
     def reading(self, table: str, column: str) -> exp.Expr | None:
         """The first node that reads a column of a base table."""
@@ -77,13 +74,12 @@ def resolve(tree: exp.Query, relations: Sequence[Relation]) -> Resolved:
         _settle_aliases(query)
     scopes = tuple(traverse_scope(tree))
     nodes = _mark_tables(tree, scopes, declared)
-    base = [node for node in nodes if not is_supplied(node)]
     supplied = [node for node in nodes if is_supplied(node)]
     return Resolved(
         tree=tree,
         scopes=scopes,
-        columns=frozenset(f"{node.name}.{name}" for node in base for name in base_columns(node)),
-        tables=frozenset(node.name for node in base),
+        columns=frozenset(f"{node.name}.{name}" for node in nodes if base_table(node) for name in base_columns(node)),
+        tables=frozenset(node.name for node in nodes if base_table(node)),
         supplied=frozenset(name for node in supplied for name in base_columns(node)) if supplied else None,
     )
 
@@ -117,8 +113,9 @@ def output_names(query: exp.Expr) -> list[str]:
 
 def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    taken = {name.lower() for name in declared}
     for cte in tree.find_all(exp.CTE):
-        if cte.alias.lower() in {name.lower() for name in declared}:
+        if cte.alias.lower() in taken:
             raise Refused(f"WITH {cte.alias} has the name of a declared table", cte)
     for table in tree.find_all(exp.Table):
         if table.args.get("db") or table.args.get("catalog"):
@@ -126,7 +123,7 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
         if table.name not in declared and table.name.lower() not in ctes:
             raise Refused(f"table {table.name} is not declared by the dataset", table)
         alias = table.alias
-        if alias and alias.lower() in {name.lower() for name in declared} and alias != table.name:
+        if alias and alias.lower() in taken and alias != table.name:
             raise Refused(f"the alias {alias} has the name of a declared table", table)
     for join in tree.find_all(exp.Join):
         if join.text("kind").upper() not in _JOINS:
@@ -135,7 +132,7 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
         if isinstance(derived.parent, (exp.From, exp.Join)):
             if not derived.alias:
                 raise Refused("a query in FROM needs an alias", derived)
-            if derived.alias.lower() in {name.lower() for name in declared}:
+            if derived.alias.lower() in taken:
                 raise Refused(f"the alias {derived.alias} has the name of a declared table", derived)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from queries.duckdb_engine import DuckDbEngine
 from queries.govern import govern, rewrite
 from queries.template import Template
 from tests.authority_builder import make_authority
+from tests.queries.oracle import AUTHORITIES, narrowed_by, oracle, reaching
 from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, rows, template, write
 
 AS_OF = "2026-08-31T22:00:00Z"
@@ -71,120 +69,9 @@ TEMPLATES: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("SELECT id FROM orders ORDER BY region DESC LIMIT 9", "id:INT64", (), {}),
 ]  # fmt: skip
 
-AUTHORITIES: dict[str, dict[str, Any]] = {
-    "one region": {"rows": {"orders.region": {"one_of": ["EU"]}}},
-    "no rows at all": {"rows": {"orders.region": {"one_of": []}}},
-    "all but one, on two tables": {
-        "rows": {"orders.region": {"not_one_of": ["US"]}, "customers.region": {"one_of": ["EU", "US"]}}
-    },
-    "bounds": {
-        "rows": {
-            "orders.amount": {"min": "100.5", "max": 6000},
-            "orders.day": {"max": "2024-09-30"},
-            "lines.qty": {"min": 2},
-            "orders.at": {"min": "2024-03-31T00:00:00.000000Z"},
-        }
-    },
-    "prefix and excluded number": {
-        "rows": {"lines.sku": {"prefix": "A-"}, "customers.id": {"not_one_of": [1, 2, 3]}, "orders.paid": {"one_of": ["true"]}}
-    },
-    "grant and policy together": {
-        "rows": {"orders.region": {"one_of": ["EU", "APAC"]}},
-        "grant_rows": {"orders.region": {"one_of": ["EU", "US"]}, "customers.name": {"prefix": "a"}},
-    },
-    "masks": {"masks": {"orders.note": "truncate", "customers.name": "hash", "orders.amount": "null", "orders.day": "truncate"}},
-    "masked keys": {"masks": {"orders.customer": "hash", "customers.id": "hash", "orders.region": "hash", "customers.region": "null"}},
-    "rows and masks on one column": {
-        "rows": {"orders.region": {"one_of": ["EU", "US"]}, "orders.note": {"not_one_of": ["x"]}},
-        "masks": {"orders.region": "truncate", "orders.note": "null", "orders.at": "truncate", "orders.score": "hash"},
-    },
-}  # fmt: skip
-
-
-def _keeps(value: Any, constraint: dict[str, Any]) -> bool:
-    if value is None:
-        return False
-    text = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if hasattr(value, "hour") else str(value)
-    if isinstance(value, bool):
-        text = str(value).lower()
-    same = value if isinstance(value, int) and not isinstance(value, bool) else text
-    number = isinstance(value, (int, Decimal)) and not isinstance(value, bool)
-
-    def order(bound: Any) -> Any:
-        return Decimal(bound) if number else bound
-
-    compared = Decimal(value) if number else text
-    return (
-        ("one_of" not in constraint or same in constraint["one_of"])
-        and ("not_one_of" not in constraint or same not in constraint["not_one_of"])
-        and ("max" not in constraint or compared <= order(constraint["max"]))
-        and ("min" not in constraint or compared >= order(constraint["min"]))
-        and ("prefix" not in constraint or text.startswith(constraint["prefix"]))
-    )
-
-
-def _shown(value: Any, kind: str, mask: str) -> Any:
-    if value is None or mask == "null":
-        return None
-    if mask == "hash":
-        digest = hashlib.sha256((MASK_KEY.hex() + str(value)).encode()).hexdigest()
-        return {"STRING": digest[:32], "INT64": int(digest[:15], 16)}.get(kind)
-    if kind == "STRING":
-        return value[: min(4, len(value) // 2)]
-    if kind == "DATE":
-        return value.replace(month=1, day=1)
-    if kind == "TIMESTAMP":
-        return value.replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
-    return None
-
-
-def _oracle(data: dict[str, list[dict[str, Any]]], case: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    wanted = [*case.get("rows", {}).items(), *case.get("grant_rows", {}).items()]
-    out = {}
-    for table in TABLES:
-        conditions = [(name.split(".")[1], rule) for name, rule in wanted if name.startswith(f"{table.name}.")]
-        kept = [row for row in data[table.name] if all(_keeps(row[column], rule) for column, rule in conditions)]
-        masks = {
-            name.split(".")[1]: mask
-            for name, mask in case.get("masks", {}).items()
-            if name.startswith(f"{table.name}.")
-        }
-        kinds = {column.name: column.type.value for column in table.columns}
-        out[table.name] = [
-            {name: _shown(value, kinds[name], masks[name]) if name in masks else value for name, value in row.items()}
-            for row in kept
-        ]
-    return out
-
 
 def _engine(folder: Path) -> DuckDbEngine:
     return DuckDbEngine.open(DATASET, "1.0.0", folder, TABLES, scratch=folder / "scratch", mask_key=MASK_KEY)
-
-
-def _narrowed_by(names: Iterable[str]) -> tuple[Table, ...]:
-    """The tables with each ``table.column`` declared an attribute of its own, which a holder may narrow by."""
-    wanted = {name: name.replace(".", "_") for name in names}
-    return tuple(
-        table.model_copy(
-            update={
-                "columns": tuple(
-                    column.model_copy(update={"attribute": wanted.get(f"{table.name}.{column.name}")})
-                    for column in table.columns
-                )
-            }
-        )
-        for table in TABLES
-    )
-
-
-def _reaching(case: dict[str, Any], loaded: Template) -> dict[str, Any]:
-    """The case without constraints on what the template does not read: those are refused."""
-    kinds = {kind: case[kind] for kind in ("rows", "grant_rows") if kind in case}
-    kept = {
-        kind: {name: value for name, value in rows.items() if name.split(".")[0] in loaded.tables_read}
-        for kind, rows in kinds.items()
-    }
-    return case | kept
 
 
 def _authority(**case: Any) -> Authority:
@@ -199,18 +86,18 @@ async def test_governed_results_equal_those_of_tables_filtered_and_masked_before
     case = AUTHORITIES[name]
     data = rows(seed)
     governed = _engine(write(tmp_path / "real", data))
-    oracle = _engine(write(tmp_path / "oracle", _oracle(data, case)))
+    beforehand = _engine(write(tmp_path / "oracle", oracle(data, case)))
     try:
         for sql, declared, parameters, arguments in TEMPLATES:
-            loaded = template(sql, declared, *parameters, tables=_narrowed_by(case.get("grant_rows", ())))
+            loaded = template(sql, declared, *parameters, tables=narrowed_by(case.get("grant_rows", ())))
             bound = bind(loaded, arguments)
             limits = {"max_rows": 100_000, "max_bytes": 10**8, "as_of": AS_OF}
-            got, _ = await governed.run(_authority(**_reaching(case, loaded)), loaded, bound, **limits)
-            wanted, _ = await oracle.run(_authority(), loaded, bound, **limits)
+            got, _ = await governed.run(_authority(**reaching(case, loaded)), loaded, bound, **limits)
+            wanted, _ = await beforehand.run(_authority(), loaded, bound, **limits)
             assert got.body == wanted.body, sql
     finally:
         await governed.close()
-        await oracle.close()
+        await beforehand.close()
 
 
 def test_no_value_of_a_constraint_enters_the_text() -> None:
