@@ -11,14 +11,19 @@ from pathlib import Path
 import pytest
 
 from contract.scope import Constraint, Sensitivity
+from contract.settings import Settings
 from control_plane.descriptor import Effect
 from control_plane.policy import Outcome, PolicyRequest, load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from queries.template import load_template
+from remote_agent.world import check_datasets
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = re.compile(r"^(?:[^\n]*\bFile|Append to) `([\w./-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+SUPPLIED = re.compile(r"^## 9\..*?^```yaml\n(.*?)^```$.*?^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -70,6 +75,20 @@ def test_the_template_loads_and_its_result_may_be_stored(world: Path) -> None:
     )
     assert template.deterministic
     assert template.columns_read == {"tank_level.tank", "tank_level.level_pct"}
+
+
+async def test_a_capability_that_another_agent_completes_loads_beside_it(world: Path) -> None:
+    page = SUPPLIED.search((ROOT / "docs" / "publish.md").read_text(encoding="utf-8"))
+    assert page is not None
+    folder = world / "tank-levels"
+    with (folder / "descriptor.yaml").open("a", encoding="utf-8") as file:
+        file.write(page[1])
+    (folder / "templates" / "level_and_deliveries.sql").write_text(page[2], encoding="utf-8")
+    registry = load_registry(world)
+    assert dict(registry.invalid) == {}
+    assert registry.datasets["tank-levels"].capabilities[1].supply is not None
+    settings = Settings(datasets=world, home=world / "home")
+    assert await check_datasets(settings, scratch=world / "scratch") == {"tank-levels": None}
 
 
 def test_the_policy_grants_the_operator_the_rows_of_his_site_only(world: Path) -> None:
