@@ -19,7 +19,8 @@ class VerifiedGrant:
 
     Only that module may make one (``proof`` is its private token; a test looks for other
     callers). ``scopes`` has one entry a dataset; it is empty on a discovery grant, which
-    authorizes no call. Some may be for other agents, to be delegated to them.
+    authorizes no call. Some may be for other agents, to be delegated to them. ``jtis`` has
+    one entry a token, the root's first.
     Times are POSIX seconds. ``tctx`` and ``rctx`` are the sender's records: recorded,
     never trusted.
     """
@@ -29,8 +30,7 @@ class VerifiedGrant:
     tenant: str
     client: str
     txn: str
-    root_jti: str
-    leaf_jti: str
+    jtis: tuple[str, ...]
     leaf_digest: str
     root_issued_at: int
     root_expires_at: int
@@ -48,6 +48,14 @@ class VerifiedGrant:
     def __post_init__(self, proof: object) -> None:
         if proof is not _VERIFIED:
             raise TypeError("a VerifiedGrant comes from grants.verify only")
+
+    @property
+    def root_jti(self) -> str:
+        return self.jtis[0]
+
+    @property
+    def leaf_jti(self) -> str:
+        return self.jtis[-1]
 
     def scope_at(self, dataset: str, agent_id: str) -> Scope | None:
         """What the grant lets ``agent_id`` do with ``dataset``; ``None`` for nothing."""

@@ -34,6 +34,7 @@ from grants.claims import (
     UnknownConstraint,
     read,
 )
+from grants.memory import Remembered
 from grants.trust import Trust, TrustedIssuer
 
 REMEMBERED_ROOTS: Final = 1_024
@@ -75,7 +76,7 @@ class Chain:
         return (self.root, *self.children)
 
 
-_roots: Final = jose.Remembered[Root](REMEMBERED_ROOTS)
+_roots: Final = Remembered[Root](REMEMBERED_ROOTS)
 
 
 def verify(
@@ -118,10 +119,11 @@ def _tokens(header: str | None) -> list[str]:
 
 def _root(token: str, trust: Trust, now: float) -> tuple[Root, TrustedIssuer]:
     """The root token, remembered or read, and the issuer that owns its key *now*."""
-    root = _roots.find(token, now)
+    name = _roots.name(token)
+    root = _roots.find(name, now)
     if root is None:
         root = _read_root(token, trust)
-        _roots.keep(token, root, until=root.claims.exp + SKEW)
+        _roots.keep(name, root, until=root.claims.exp + SKEW)
     issuer, _ = _owner(root.kid, trust)
     return root, issuer
 
@@ -277,7 +279,7 @@ def _check_holders(chain: Chain, trust: Trust) -> None:
 
 
 def _check_operation(leaf: Child, received: Operation) -> None:
-    if leaf.claims.op.value() != received:
+    if leaf.claims.op.value != received:
         raise NotGranted(Reason.GRANT_OPERATION_MISMATCH, "the grant is for another operation than the one received")
     if not leaf.scopes and (received.call_hash or received.task):
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "a discovery grant authorizes no call")
@@ -297,8 +299,7 @@ def _verified(chain: Chain) -> VerifiedGrant:
         tenant=root.claims.tctx.tenant,
         client=leaf.claims.act.sub,
         txn=root.claims.txn,
-        root_jti=root.claims.jti,
-        leaf_jti=leaf.claims.jti,
+        jtis=tuple(link.claims.jti for link in chain.links),
         leaf_digest=leaf.digest.hex(),
         root_issued_at=root.claims.iat,
         root_expires_at=root.claims.exp,
@@ -307,9 +308,9 @@ def _verified(chain: Chain) -> VerifiedGrant:
         issuer_kid=root.kid,
         holders=tuple(link.claims.cnf.jwk.thumbprint for link in chain.links),
         scopes=leaf.scopes,
-        operation=leaf.claims.op.value(),
+        operation=leaf.claims.op.value,
         holder_key=leaf.claims.cnf.jwk,
-        tctx=root.claims.tctx.record(),
-        rctx=MappingProxyType({**root.claims.rctx.record(), **leaf.claims.rctx.record()}),
+        tctx=root.claims.tctx.record,
+        rctx=MappingProxyType({**root.claims.rctx.record, **leaf.claims.rctx.record}),
         proof=_VERIFIED,
     )

@@ -169,7 +169,7 @@ def test_authority_and_verified_grants_cannot_be_made_by_hand() -> None:
     with pytest.raises(TypeError):
         Authority(*[None] * 12, proof=object())  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        VerifiedGrant(*[None] * 19, proof=object())  # type: ignore[arg-type]
+        VerifiedGrant(*[None] * 18, proof=object())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
