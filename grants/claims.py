@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
+import orjson
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
 from contract.call import Operation
 from contract.canonical import InvalidJson, b64url, parse_json
@@ -22,6 +31,7 @@ from contract.schema import Strict
 from contract.scope import Scope, ScopeError, Sensitivity, parse_rows, rows_to_json
 from contract.signing import PublicKey
 from grants.jose import MAX_TOKEN_BYTES
+from grants.memory import Bounded
 
 GRANT_TYP: Final = "execution-grant+jwt"
 DETAIL_TYPE: Final = "dataset-access:v1"
@@ -34,6 +44,10 @@ MAX_ROOT_LIFE: Final = 300
 MAX_LEAF_LIFE: Final = 60
 SKEW: Final = 5
 """Seconds by which two clocks may differ."""
+MAX_REMEMBERED_ENTRIES_BYTES: Final = 2_048
+
+
+_entries: Final = Bounded[bytes, "tuple[Detail, ...]"](256)
 
 
 class UnknownConstraint(ScopeError):
@@ -100,6 +114,7 @@ class OperationClaim(Strict):
             raise ValueError("an operation names one call, one task or a negotiation")
         return self
 
+    @cached_property
     def value(self) -> Operation:
         return Operation(self.method, self.call_hash, self.task, self.negotiate is True)
 
@@ -121,6 +136,7 @@ class Detail(Strict):
     ) = None
     constraints: dict[str, Any] = Field(default_factory=dict, max_length=100)
 
+    @cached_property
     def scope(self) -> Scope:
         """Raises ``UnknownConstraint`` for a type or a constraint outside the vocabulary."""
         if self.type != DETAIL_TYPE:
@@ -141,6 +157,10 @@ class Detail(Strict):
         )
 
 
+def _stated(claims: Strict) -> Mapping[str, str]:
+    return MappingProxyType({name: value for name, value in vars(claims).items() if value is not None})
+
+
 class TransactionContext(Strict):
     """``tctx``: the issuer's record of its decision; recorded by receivers, never trusted."""
 
@@ -151,8 +171,9 @@ class TransactionContext(Strict):
     policy_version: Note | None = None
     decision_id: Note | None = None
 
+    @cached_property
     def record(self) -> Mapping[str, str]:
-        return MappingProxyType({name: value for name, value in self if value is not None})
+        return _stated(self)
 
 
 class RequestContext(Strict):
@@ -163,8 +184,23 @@ class RequestContext(Strict):
     invocation_id: Identifier | None = None
     request_id: Identifier | None = None
 
+    @cached_property
     def record(self) -> Mapping[str, str]:
-        return MappingProxyType({name: value for name, value in self if value is not None})
+        return _stated(self)
+
+
+def _read_once(entries: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Entries that are written alike are read once; they are values, and grant nothing by themselves."""
+    try:
+        written = orjson.dumps(entries)
+    except orjson.JSONEncodeError:  # an integer beyond 64 bits: whatever it is for, it is read
+        return read(entries)
+    known = _entries.get(written)
+    if known is None:
+        known = read(entries)
+        if len(written) <= MAX_REMEMBERED_ENTRIES_BYTES:
+            _entries.keep(written, known)
+    return known
 
 
 class GrantClaims(Strict):
@@ -182,7 +218,9 @@ class GrantClaims(Strict):
     cnf: Confirmation
     del_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
     del_max_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
-    authorization_details: Annotated[tuple[Detail, ...], Field(max_length=MAX_DETAILS, strict=False)]
+    authorization_details: Annotated[
+        tuple[Detail, ...], Field(max_length=MAX_DETAILS, strict=False), WrapValidator(_read_once)
+    ]
     op: OperationClaim
     tctx: TransactionContext
     rctx: RequestContext
@@ -198,7 +236,7 @@ class GrantClaims(Strict):
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """What may be done, one entry a dataset; none on a discovery grant. Raises ``UnknownConstraint``."""
-        return tuple(detail.scope() for detail in self.authorization_details)
+        return tuple(detail.scope for detail in self.authorization_details)
 
 
 class RootClaims(GrantClaims):

@@ -10,6 +10,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey, Signer
 from grants import jose
 from grants.claims import SKEW, ClientClaims, InvalidClaims, read, write
+from grants.memory import Remembered
 from grants.trust import Trust, TrustedAgent
 
 CLIENT_TYP: Final = "client-authentication+jwt"
@@ -24,7 +25,7 @@ class _Signed:
     kid: str
 
 
-_assertions: Final = jose.Remembered[_Signed](1_024)
+_assertions: Final = Remembered[_Signed](1_024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,11 @@ def authenticate_client(token: str | None, *, trust: Trust, audience: str, now: 
     """
     if not token:
         raise _fault("missing", "send Authorization: Bearer with a client assertion")
-    signed = _assertions.find(token, now)
+    name = _assertions.name(token)
+    signed = _assertions.find(name, now)
     if signed is None:
         signed = _read(token, trust)
-        _assertions.keep(token, signed, until=signed.claims.exp + SKEW)
+        _assertions.keep(name, signed, until=signed.claims.exp + SKEW)
     agent, _ = _owner(signed.kid, trust)
     _check(signed.claims, agent.id, audience, now)
     named = signed.claims.principal

@@ -10,23 +10,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from threading import Lock
 from types import MappingProxyType
-from typing import Any, Final, Generic, Never, TypeVar, cast
+from typing import Any, Final, Never, cast
 
 from jwt.algorithms import Algorithm
 from jwt.api_jws import PyJWS
 
 from contract.canonical import InvalidJson, parse_json, unb64url
 from contract.signing import PublicKey, Signer
+from grants.memory import Bounded
 
 ALGORITHM: Final = "Ed25519"
 MAX_TOKEN_BYTES: Final = 7_500
 MAX_HEADER_BYTES: Final = 1_024
 SIGNATURE_CHARS: Final = 86
 
-T = TypeVar("T")
+_headers: Final = Bounded[str, Mapping[str, Any]](64)
 
 
 class MalformedToken(ValueError):
@@ -71,6 +70,7 @@ _VERIFIER: Final = _JWS.get_algorithm_by_name(ALGORITHM)
 class Compact:
     """A JWS taken apart; nothing in it is verified. ``signing_input`` is what was signed."""
 
+    spelled: str
     header: Mapping[str, Any]
     payload: bytes
     signing_input: bytes
@@ -99,7 +99,8 @@ def split(token: str) -> Compact:
         raise MalformedToken("a token's signature is not 64 bytes")
     try:
         return Compact(
-            header=_header(header),
+            spelled=header,
+            header=_headers.get(header) or _header(header),
             payload=unb64url(payload),
             signing_input=token[: len(header) + 1 + len(payload)].encode("ascii"),
             signature=unb64url(signature),
@@ -111,8 +112,15 @@ def split(token: str) -> Compact:
 
 
 def signature_holds(compact: Compact, key: PublicKey) -> bool:
-    """Whether ``key`` signed exactly this token."""
-    return _VERIFIER.verify(compact.signing_input, key, compact.signature)
+    """Whether ``key`` signed exactly this token; then what its header reads as is remembered.
+
+    A sender's headers are all alike. Only one that a key signed is kept, so a stranger can
+    put none in the way of others; what it says is judged each time.
+    """
+    holds = _VERIFIER.verify(compact.signing_input, key, compact.signature)
+    if holds:
+        _headers.keep(compact.spelled, compact.header)
+    return holds
 
 
 def sign(payload: bytes, signer: Signer, *, typ: str, kid: str | None = None) -> str:
@@ -121,9 +129,7 @@ def sign(payload: bytes, signer: Signer, *, typ: str, kid: str | None = None) ->
     return _JWS.encode(payload, cast(Any, signer), algorithm=ALGORITHM, headers=headers)
 
 
-@lru_cache(maxsize=256)
 def _header(segment: str) -> Mapping[str, Any]:
-    """The header of one segment; remembered because a sender's headers are all alike."""
     try:
         members = parse_json(unb64url(segment), limit=MAX_HEADER_BYTES)
     except InvalidJson as error:
@@ -131,35 +137,3 @@ def _header(segment: str) -> Mapping[str, Any]:
     if not isinstance(members, dict):
         raise MalformedHeader("a token's header is not a JSON object")
     return MappingProxyType(members)
-
-
-class Remembered(Generic[T]):
-    """Tokens that were verified, by the digest of their text, until they expire; bounded.
-
-    Only a token whose signature held is put here, so a stranger cannot fill it. The value
-    names the key, so that its user asks again whether that key is trusted; time, issuer
-    and audience are judged again at every use too.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: dict[bytes, tuple[float, T]] = {}
-        self._lock = Lock()
-
-    def find(self, token: str, now: float) -> T | None:
-        kept = self._kept.get(self._name(token))
-        return kept[1] if kept is not None and now < kept[0] else None
-
-    def keep(self, token: str, value: T, *, until: float) -> None:
-        with self._lock:
-            self._kept.pop(self._name(token), None)
-            if len(self._kept) >= self._size:
-                del self._kept[next(iter(self._kept))]
-            self._kept[self._name(token)] = (until, value)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @staticmethod
-    def _name(token: str) -> bytes:
-        return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -812,7 +812,7 @@ def test_a_remembered_root_token_does_not_lend_its_verification_to_another_text(
 
 
 def test_the_memory_of_root_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = door.jose.Remembered[door.Root](4)
+    memory = door.Remembered[door.Root](4)
     monkeypatch.setattr(door, "_roots", memory)
     for _ in range(10):
         assert accept(make_chain())
