@@ -16,7 +16,8 @@ from dataset_agent.pinned import pinned_agent
 from delegation.cards import CardBook, RemoteCard
 from delegation.credentials import Assertions
 from delegation.http import open_http
-from grants.keys import HOLDER_KEY, FileSigner
+from grants.key_store import KeyName
+from grants.signers import open_signer
 
 _INDENT: Final = 4
 
@@ -56,7 +57,7 @@ def _show(capability: dict[str, Any]) -> None:
 async def verified_card(settings: Settings) -> RemoteCard:
     """The card of ``DATASET_AGENT_AGENT_ID`` at ``DATASET_AGENT_URL``. Raises as ``CardBook.card``."""
     agent = pinned_agent(settings, settings.agent_id)
-    assertions = Assertions(FileSigner.load(settings.root_dir / HOLDER_KEY), settings.root_id)
+    assertions = Assertions(open_signer(settings, KeyName.ROOT), settings.root_id)
     async with open_http(settings) as http:
         book = CardBook(http, assertions, private_network=settings.private_network, ttl=settings.card_ttl)
         return await book.card(agent, settings.url, time.time())

@@ -27,7 +27,8 @@ from dataset_agent.configuration import load_settings, unknown_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, table
 from dataset_agent.evidence_commands import Side, ledger_keys, ledger_path
 from evidence.reader import LedgerFile
-from grants.keys import AGENT_KEY, GRANT_KEY, HOLDER_KEY, FileSigner
+from grants.key_store import KeyName, KeyStore
+from grants.signers import open_signer, outside_setting
 from grants.state import open_state
 from grants.trust import load_trust
 from remote_agent.world import check_datasets, engines_folder
@@ -66,16 +67,16 @@ def _environment() -> Iterator[Finding]:
 
 def _files(settings: Settings) -> Iterator[Finding]:
     yield _check("trust file", lambda: load_trust(settings.trust_path))
-    for name, path in (
-        ("issuer key", settings.issuer_dir / GRANT_KEY),
-        ("root holder key", settings.root_dir / HOLDER_KEY),
-        ("dataset agent key", settings.remote_dir / AGENT_KEY),
+    for key, name in (
+        (KeyName.ISSUER, "issuer key"),
+        (KeyName.ROOT, "root holder key"),
+        (KeyName.REMOTE, "dataset agent key"),
     ):
-        if path.exists():
-            yield _check(name, lambda path=path: FileSigner.load(path))  # type: ignore[misc]
+        if KeyStore.of(settings, key).current.exists() or outside_setting(settings, key):
+            yield _check(name, lambda key=key: open_signer(settings, key))  # type: ignore[misc]
         else:
             yield Finding(name, "absent", "only needed where that role runs: dataset-agent keys init")
-    if (settings.remote_dir / AGENT_KEY).exists():
+    if KeyStore.of(settings, KeyName.REMOTE).current.exists():
         yield _check("cache secret", lambda: load_secret(settings))
     yield from _ledgers(settings)
     yield _check("policies", lambda: _policies(settings))

@@ -15,13 +15,15 @@ from contract.extension import DECISION_KEY, EXTENSION_URI, GRANT_HEADER
 from contract.ids import new_id
 from contract.scope import Scope, Sensitivity
 from contract.settings import Settings
+from contract.signing import Signer
 from contract.verdict import Decision, Reason
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from grants.client import client_assertion
 from grants.derive import derive, header_value
-from grants.keys import GRANT_KEY, HOLDER_KEY, FileSigner
+from grants.key_store import KeyName
 from grants.mint import mint_root
+from grants.signers import open_signer
 from grants.trust import load_trust
 
 _DATASET, _CAPABILITY = "purification-batches", "compare_batches"
@@ -32,7 +34,7 @@ _CALL = json.dumps(
 
 async def send_edited_grant(settings: Settings) -> dict[str, Any]:
     """Send a call whose leaf was edited after it was signed; the dataset agent's decision."""
-    holder = FileSigner.load(settings.root_dir / HOLDER_KEY)
+    holder = open_signer(settings, KeyName.ROOT)
     root, *between, leaf = _chain(settings, holder)
     bearer = client_assertion(holder, agent_id=settings.root_id, audience=settings.agent_id, now=time.time())
     headers = {
@@ -57,7 +59,7 @@ def _later(leaf: str) -> str:
     return ".".join((header, b64url(json.dumps(claims).encode()), signature))
 
 
-def _chain(settings: Settings, holder: FileSigner) -> tuple[str, ...]:
+def _chain(settings: Settings, holder: Signer) -> tuple[str, ...]:
     trust, now = load_trust(settings.trust_path), time.time()
     agent, audience = trust.agents[settings.root_id], trust.agents[settings.agent_id]
     principal = load_directory(settings.datasets / "principals.yaml").named("process_engineer")
@@ -65,7 +67,7 @@ def _chain(settings: Settings, holder: FileSigner) -> tuple[str, ...]:
         raise LookupError("the demo asks as process_engineer, whom the directory does not know")
     descriptor = load_registry(settings.datasets).datasets[_DATASET]
     token = mint_root(
-        FileSigner.load(settings.issuer_dir / GRANT_KEY),
+        open_signer(settings, KeyName.ISSUER),
         issuer_url=settings.issuer_url,
         decision=Decision(Reason.PRINCIPAL_AUTHORIZED, "BPD-DATA-014", "2026.09.01", "the root admits the call"),
         principal=principal,

@@ -13,7 +13,8 @@ from control_plane.identity import issue_identity
 from control_plane.principals import load_directory
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import AsJson, print_json
-from grants.keys import IDENTITY_KEY, FileSigner
+from grants.key_store import KeyName
+from grants.signers import open_signer
 
 As = Annotated[str, typer.Option("--as", help="Ask as this principal, by the development issuer.")]
 
@@ -50,7 +51,7 @@ def identity_token(settings: Settings, principal: str, ttl: int = 3_600) -> str:
             "command.principal.unknown",
             f"there is no principal {principal[:100]!r}; known: {known}",
         )
-    signer = FileSigner.load(settings.issuer_dir / IDENTITY_KEY)
+    signer = open_signer(settings, KeyName.IDENTITY)
     return issue_identity(
         signer,
         issuer_url=settings.issuer_url,

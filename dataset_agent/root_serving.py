@@ -13,7 +13,7 @@ from dataset_agent.console import note
 from dataset_agent.process import address_of, bind_port, serve_app
 from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 from root_agent.app import build_app
-from root_agent.opening import load_world, open_service
+from root_agent.opening import open_service, reload_service
 from root_agent.service import Service
 
 
@@ -38,7 +38,7 @@ async def _root(settings: Settings, port: int, as_json: bool) -> None:
 
 
 class RootWorld:
-    """The root's principals and policies, re-read on request; broken ones are not taken over."""
+    """The root's principals, policies, trust and keys, re-read on request; broken ones are not taken over."""
 
     def __init__(self, settings: Settings, service: Service) -> None:
         self._settings = settings
@@ -51,12 +51,10 @@ class RootWorld:
 
     async def reload(self) -> None:
         try:
-            world = load_world(self._settings)
+            reload_service(self._settings, self._service)
         except DatasetAgentError as error:
             self._fault = error.message
             note(f"reload refused, the old version stays in force: {error.message}")
             return
-        self._service.world, self._fault = world, None
+        self._fault = None
         self._generation += 1
-        for agent, _ in self._service.agents:
-            self._service.cards.forget(agent.id)

@@ -13,11 +13,13 @@ from typing import Any
 from cache.keys import load_secret
 from cache.opening import open_cache
 from contract.errors import DatasetAgentError
+from contract.key_ring import take_over
 from contract.settings import Settings
 from contract.signing import Signer
 from contract.verdict import NotGranted
 from evidence.ledger import Ledger
-from grants.keys import AGENT_KEY, FileSigner
+from grants.key_store import KeyName
+from grants.signers import open_signer
 from grants.state import open_state
 from grants.trust import Trust, load_trust
 from remote_agent.card import public_card_json
@@ -45,7 +47,7 @@ class Lifecycle:
     @classmethod
     async def open(cls, settings: Settings, *, public_url: str) -> Lifecycle:
         """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do."""
-        signer = FileSigner.load(settings.remote_dir / AGENT_KEY)
+        signer = open_signer(settings, KeyName.REMOTE)
         mask_key = hmac.digest(load_secret(settings), b"dataset-agent/mask/1", hashlib.sha256)
         trust = load_trust(settings.trust_path)
         state = open_state(settings)
@@ -71,15 +73,16 @@ class Lifecycle:
         return cls(settings, service, public_url.rstrip("/"), mask_key)
 
     async def reload(self) -> None:
-        """Take over descriptors, principals, policies and trust from disk; requests in flight keep the old.
+        """Take over descriptors, principals, policies, trust and the agent's own keys; requests in flight keep the old.
 
-        A broken dataset does not stop a reload; broken
-        principals, policies or trust do, and the old ones stay in force.
+        A broken dataset does not stop a reload; broken principals, policies, trust or keys do,
+        and the old ones stay in force. A key that was replaced stays in hand for grants that
+        name it, as long as it is in the store.
         """
         async with self._reloading:
             old = self.service.world
             try:
-                trust = load_trust(self.settings.trust_path)
+                trust, keys = load_trust(self.settings.trust_path), open_signer(self.settings, KeyName.REMOTE)
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=self.mask_key)
             except DatasetAgentError as error:
                 self.fault = error.message
@@ -87,6 +90,7 @@ class Lifecycle:
                 return
             self.fault = None
             self.service.trust, self.service.world = trust, world
+            take_over(self.service.signer, keys)
             if self.service.upstreams is not None:
                 self.service.upstreams.forget(trust.agents)
             self._retire(old)
@@ -164,5 +168,5 @@ def open_ledger(settings: Settings, signer: Signer, trust: Trust) -> Ledger:
         signer,
         subject_key_path=folder / "subjects.sqlite",
         now=time.time(),
-        retired=own.retired_keys if own else (),
+        retired=own.every_key if own else (),
     )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.key_ring import take_over
 from contract.settings import Settings
 from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
 from control_plane.policy import PolicySet, load_policies
@@ -14,9 +15,10 @@ from delegation.cards import CardBook
 from delegation.credentials import Assertions
 from delegation.http import open_http
 from evidence.ledger import Ledger
-from grants.keys import GRANT_KEY, HOLDER_KEY, FileSigner
+from grants.key_store import KeyName
+from grants.signers import open_signer
 from grants.trust import Trust, TrustedAgent, load_trust
-from root_agent.service import Service, World
+from root_agent.service import Service, World, pinned_holder
 
 
 def load_world(settings: Settings) -> World:
@@ -30,7 +32,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
     """Everything a root agent needs. Raises ``DatasetAgentError`` with what to do about it."""
     trust = load_trust(settings.trust_path)
     own = trust.agent(settings.root_id)
-    holder = FileSigner.load(settings.root_dir / HOLDER_KEY)
+    holder = open_signer(settings, KeyName.ROOT)
     assertions = Assertions(holder, settings.root_id)
     service = Service(
         root_id=settings.root_id,
@@ -38,7 +40,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         world=load_world(settings),
         trust=trust,
         agents=dataset_agents(settings, trust),
-        issuer=FileSigner.load(settings.issuer_dir / GRANT_KEY),
+        issuer=open_signer(settings, KeyName.ISSUER),
         holder=holder,
         assertions=assertions,
         cards=CardBook(
@@ -49,7 +51,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
             holder,
             subject_key_path=settings.home / "root" / "subjects.sqlite",
             now=clock(),
-            retired=own.retired_keys if own else (),
+            retired=own.every_key if own else (),
         ),
         root_ttl=settings.root_ttl,
         leaf_ttl=settings.leaf_ttl,
@@ -62,6 +64,23 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
     )
     service.holder_entry  # noqa: B018 - a root agent whose key nobody pins could only be refused
     return service
+
+
+def reload_service(settings: Settings, service: Service) -> None:
+    """Take over principals, policies, trust and private keys from disk: all of them or, where one is broken, none.
+
+    Askings under way go on: the keys that were replaced stay in hand for the grants that name
+    them. Raises as ``open_service``.
+    """
+    world, trust = load_world(settings), load_trust(settings.trust_path)
+    agents = dataset_agents(settings, trust)
+    issuer, holder = open_signer(settings, KeyName.ISSUER), open_signer(settings, KeyName.ROOT)
+    pinned_holder(trust, settings.root_id, holder.public_key)
+    service.world, service.trust, service.agents = world, trust, agents
+    take_over(service.issuer, issuer)
+    take_over(service.holder, holder)
+    for agent, _ in agents:
+        service.cards.forget(agent.id)
 
 
 def dataset_agents(settings: Settings, trust: Trust) -> tuple[tuple[TrustedAgent, str], ...]:

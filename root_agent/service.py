@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
-from contract.signing import Signer
+from contract.signing import PublicKey, Signer
 from control_plane.evaluator import Evaluator
 from control_plane.identity import verify_person
 from control_plane.principals import Directory
@@ -47,7 +47,7 @@ class World:
 
 @dataclass(slots=True)
 class Service:
-    """What one root agent works with. Only ``world`` is ever replaced.
+    """What one root agent works with. Only ``world``, ``trust`` and ``agents`` are ever replaced.
 
     ``agents`` are the dataset agents to ask, each with the address to ask it at. ``model`` is
     a model's name, or an ADK model object in tests; ``None`` reads questions offline. Times
@@ -76,15 +76,7 @@ class Service:
     @property
     def holder_entry(self) -> TrustedAgent:
         """This root agent as the trust file knows it: the holder its grants are minted for."""
-        entry = self.trust.agent(self.root_id)
-        if entry is None or entry.key != self.holder.public_key:
-            raise DatasetAgentError(
-                Component.ROOT_AGENT,
-                Category.CONFIGURATION,
-                "root_agent.trust.holder",
-                f"the trust file does not pin this root agent's key for {self.root_id}: run dataset-agent keys init",
-            )
-        return entry
+        return pinned_holder(self.trust, self.root_id, self.holder.public_key)
 
     def person(self, token: str | None) -> RequestContext:
         """The person an identity token stands for. Raises UNAUTHENTICATED."""
@@ -115,3 +107,16 @@ class Service:
             GRANT_HEADER: grant,
             "traceparent": traceparent,
         }
+
+
+def pinned_holder(trust: Trust, root_id: str, key: PublicKey) -> TrustedAgent:
+    """The entry of the root agent that signs with ``key``, with that key as its present one."""
+    entry = trust.agent(root_id)
+    if entry is None or key not in entry.accepted_keys:
+        raise DatasetAgentError(
+            Component.ROOT_AGENT,
+            Category.CONFIGURATION,
+            "root_agent.trust.holder",
+            f"the trust file does not pin this root agent's key for {root_id}: run dataset-agent keys init",
+        )
+    return entry if entry.key == key else replace(entry, key=key)

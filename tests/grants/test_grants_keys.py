@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -11,17 +12,10 @@ import pytest
 from contract.errors import Category, DatasetAgentError
 from contract.settings import Settings
 from contract.signing import PublicKey
-from grants.keys import (
-    FileSigner,
-    init_keys,
-    read_private,
-    retire_issuer_key,
-    rotate_issuer_key,
-    stage_issuer_key,
-)
-from grants.mint import mint_root
+from grants.key_files import FileSigner, read_private
+from grants.keys import init_keys
 from grants.trust import Trust, load_trust
-from tests.grants.grants_world import NOW, make_decision, make_principal, make_scope, public
+from tests.grants.grants_world import public
 
 
 @pytest.fixture
@@ -77,6 +71,53 @@ def test_a_key_that_others_could_read_is_refused_with_the_command_that_closes_it
         FileSigner.load(path)
     assert code_of(stop) == "grants.keys.permissions"
     path.parent.chmod(0o700)
+
+
+def test_a_link_out_of_the_store_is_refused(tmp_path: Path) -> None:
+    elsewhere, path = tmp_path / "elsewhere" / "a.jwk", tmp_path / "store" / "a.jwk"
+    FileSigner.generate(elsewhere)
+    path.parent.mkdir(mode=0o700)
+    path.symlink_to(elsewhere)
+    with pytest.raises(DatasetAgentError, match="a link out of its store") as stop:
+        FileSigner.load(path)
+    assert code_of(stop) == "grants.keys.permissions"
+
+
+def test_a_link_inside_the_store_is_followed_as_secret_volumes_need_it(tmp_path: Path) -> None:
+    version = tmp_path / "store" / "..2026" / "a.jwk"
+    made = FileSigner.generate(version)
+    version.parent.parent.chmod(0o700)
+    (tmp_path / "store" / "..data").symlink_to("..2026")
+    (tmp_path / "store" / "a.jwk").symlink_to("..data/a.jwk")
+    assert FileSigner.load(tmp_path / "store" / "a.jwk").public_key == made.public_key
+    version.chmod(0o640)
+    with pytest.raises(DatasetAgentError, match="open to others"):
+        FileSigner.load(tmp_path / "store" / "a.jwk")
+
+
+@pytest.mark.parametrize("place", ["file", "directory"])
+def test_a_key_that_another_user_could_replace_is_refused(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store" / "a.jwk"
+    FileSigner.generate(path)
+    foreign = path if place == "file" else path.parent
+    if os.geteuid() == 0:
+        os.chown(foreign, 12345, -1)
+    else:
+        uid = os.geteuid() + 1  # nobody can give a file away: another reader instead of another owner
+        monkeypatch.setattr(os, "geteuid", lambda: uid)
+    with pytest.raises(DatasetAgentError, match="belongs to another user; run: chown") as stop:
+        FileSigner.load(path)
+    assert code_of(stop) == "grants.keys.permissions"
+
+
+def test_what_is_no_file_is_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "store" / "a.jwk"
+    path.parent.mkdir(mode=0o700)
+    os.mkfifo(path, 0o600)
+    with pytest.raises(DatasetAgentError, match="is no file"):
+        FileSigner.load(path)
 
 
 def test_a_missing_key_says_how_to_make_it(tmp_path: Path) -> None:
@@ -217,58 +258,6 @@ def test_an_unknown_role_is_refused(settings: Settings) -> None:
     with pytest.raises(DatasetAgentError) as stop:
         init_keys(settings, roles=("auditor",))  # type: ignore[arg-type]
     assert code_of(stop) == "grants.keys.role"
-
-
-# rotation
-
-
-def kids(trust: Trust, settings: Settings) -> list[str]:
-    issuer = trust.issuer(settings.issuer_url)
-    assert issuer is not None
-    return [key.thumbprint for key in issuer.keys]
-
-
-def mint(settings: Settings) -> str:
-    trust = load_trust(settings.trust_path)
-    return mint_root(
-        FileSigner.load(settings.issuer_dir / "grant.jwk"),
-        issuer_url=settings.issuer_url,
-        decision=make_decision(),
-        principal=make_principal(),
-        holder=trust.agents[settings.root_id],
-        scope=make_scope(),
-        intent="x",
-        rctx={"trace_id": "t"},
-        now=NOW,
-    )
-
-
-def test_a_staged_key_is_published_before_it_signs(settings: Settings) -> None:
-    init_keys(settings)
-    (current,) = kids(load_trust(settings.trust_path), settings)
-    staged = stage_issuer_key(settings)
-    assert stage_issuer_key(settings) == staged
-    assert kids(load_trust(settings.trust_path), settings) == [current, staged.thumbprint]
-    assert FileSigner.load(settings.issuer_dir / "grant.jwk").public_key.thumbprint == current
-
-
-def test_rotation_keeps_the_old_key_trusted_until_it_is_retired(settings: Settings) -> None:
-    init_keys(settings)
-    (old,) = kids(load_trust(settings.trust_path), settings)
-    before = mint(settings)
-    new = rotate_issuer_key(settings)
-    assert mint(settings).split(".")[0] != before.split(".")[0]
-    trust = load_trust(settings.trust_path)
-    assert trust.grant_key(old) is not None
-    assert trust.grant_key(new.thumbprint) is not None
-    with pytest.raises(DatasetAgentError) as stop:
-        retire_issuer_key(settings, new.thumbprint)
-    assert code_of(stop) == "grants.keys.in_use"
-    retire_issuer_key(settings, old)
-    assert kids(load_trust(settings.trust_path), settings) == [new.thumbprint]
-    with pytest.raises(DatasetAgentError) as stop:
-        retire_issuer_key(settings, old)
-    assert code_of(stop) == "grants.keys.unknown"
 
 
 # the trust file

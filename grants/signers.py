@@ -1,0 +1,111 @@
+"""Who signs: the one place where a process opens its private keys.
+
+A key is a file of the role's store, a private JWK in the environment, or a signer that other
+code makes: a KMS, an HSM, another process. Exactly one of the three; a second is a fault,
+since nobody could say which of them signs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.key_ring import KeyRing
+from contract.settings import Settings
+from contract.signing import PublicKey, Signer
+from grants.key_files import FileSigner, LocalSigner, key_fault
+from grants.key_store import KeyName, KeyStore
+
+PREFIX: Final = "DATASET_AGENT_"
+
+
+class ForeignSigner:
+    """A signer that other code made: it never returns a signature that is not its key's.
+
+    ``sign`` raises ``grants.signer.unavailable``, whatever went wrong there; the text of a
+    foreign fault may hold a secret, so only its type is told.
+    """
+
+    def __init__(self, signer: Signer, setting: str) -> None:
+        self._signer = signer
+        self._setting = setting
+        self._public = PublicKey(bytes(signer.public_key.raw))
+
+    @property
+    def public_key(self) -> PublicKey:
+        return self._public
+
+    def sign(self, message: bytes) -> bytes:
+        try:
+            signature = bytes(self._signer.sign(message))
+        except Exception as error:
+            raise self._unavailable(f"fails with {type(error).__name__}") from None
+        if not self._public.verifies(signature, message):
+            raise self._unavailable("returns no signature of its own key")
+        return signature
+
+    def __repr__(self) -> str:
+        return f"ForeignSigner({self._setting}, kid={self._public.thumbprint!r})"
+
+    def _unavailable(self, what: str) -> DatasetAgentError:
+        return DatasetAgentError(
+            Component.GRANTS,
+            Category.UNAVAILABLE,
+            "grants.signer.unavailable",
+            f"the signer that {self._setting} names {what}: see that it runs and holds the key that trust.toml pins",
+        )
+
+
+def open_signer(settings: Settings, name: KeyName) -> KeyRing:
+    """What a process signs with as this role, and the staged and replaced keys that are in its store.
+
+    Raises ``grants.keys.*``: no key, two sources of one, a file that others could read or
+    replace, a key or a factory that is none; and ``grants.signer.unavailable``.
+    """
+    store = KeyStore.of(settings, name)
+    outside = outside_signer(settings, name)
+    others = [FileSigner.load(path) for path in store.others()]
+    if outside is None:
+        return KeyRing(FileSigner.load(store.current), *others)
+    if store.current.exists():
+        raise key_fault(
+            "two_sources", f"{store.current} and {outside_setting(settings, name)} both hold the {name} key; drop one"
+        )
+    return KeyRing(outside, *others, waits=isinstance(outside, ForeignSigner))
+
+
+def outside_signer(settings: Settings, name: KeyName) -> Signer | None:
+    """The signer that the environment gives; ``None`` where the key is a file. Raises as ``open_signer``."""
+    setting = outside_setting(settings, name)
+    if setting is None:
+        return None
+    jwk = getattr(settings, f"{name}_jwk")
+    if jwk is not None:
+        return LocalSigner.of_jwk(jwk.get_secret_value().encode(), setting)
+    return ForeignSigner(_made_by(getattr(settings, f"{name}_signer"), settings, name, setting), setting)
+
+
+def outside_setting(settings: Settings, name: KeyName) -> str | None:
+    """The variable that gives this key instead of a file. Raises ``grants.keys.two_sources``."""
+    given = [kind for kind in ("jwk", "signer") if getattr(settings, f"{name}_{kind}") is not None]
+    variables = [f"{PREFIX}{name}_{kind}".upper() for kind in given]
+    if len(variables) > 1:
+        raise key_fault("two_sources", f"{' and '.join(variables)} both give the {name} key; unset one")
+    return variables[0] if variables else None
+
+
+def _made_by(factory: str, settings: Settings, name: KeyName, setting: str) -> Signer:
+    """``factory(settings, name)``: whoever may set the environment chooses the code that runs here anyway."""
+    module, _, attribute = factory.partition(":")
+    try:
+        made: Any = getattr(importlib.import_module(module), attribute)(settings, str(name))
+        PublicKey(bytes(made.public_key.raw))
+    except DatasetAgentError:
+        raise
+    except Exception as error:
+        raise key_fault(
+            "signer", f"{setting} names {factory}, which makes no signer ({type(error).__name__}); correct it"
+        ) from error
+    signer: Signer = made
+    return signer
