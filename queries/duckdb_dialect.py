@@ -7,6 +7,7 @@ one type. A node without a rule means the same in both dialects.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from sqlglot import exp
@@ -34,13 +35,13 @@ Rule = Callable[[exp.Expr], exp.Expr]
 RULES: Final[dict[type[exp.Expr], Rule]] = {}
 
 
-def to_duckdb(tree: exp.Query, *, bind_nulls: bool = False) -> str:
-    """DuckDB text of a governed query; ``bind_nulls`` writes a typed NULL for each parameter."""
+def to_duckdb(tree: exp.Query) -> tuple[str, str]:
+    """DuckDB text of a governed query, and the same with a typed NULL for each parameter. Uses up ``tree``."""
     out = _translate(tree)
-    if bind_nulls:
-        for parameter in list(out.find_all(exp.Parameter)):
-            parameter.replace(exp.Null())
-    return out.sql(dialect="duckdb")
+    text = out.sql(dialect="duckdb")
+    for parameter in list(out.find_all(exp.Parameter)):
+        parameter.replace(exp.Null())
+    return text, out.sql(dialect="duckdb", copy=False)
 
 
 def _translate(node: exp.Expr) -> exp.Expr:
@@ -73,7 +74,13 @@ def call(name: str, *arguments: exp.Expr | str | int) -> exp.Anonymous:
 
 
 def cast(node: exp.Expr, name: str) -> exp.Cast:
-    return exp.Cast(this=node, to=exp.DataType.build(name, dialect="duckdb"))
+    return exp.Cast(this=node, to=_data_type(name).copy())
+
+
+@lru_cache(maxsize=256)
+def _data_type(name: str) -> exp.DataType:
+    """Parsing a name costs more than all else of a cast."""
+    return exp.DataType.build(name, dialect="duckdb")
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Cast:

@@ -35,8 +35,8 @@ class Texts:
             if text is not None:
                 self._texts.move_to_end(key)
                 return text
-        text = to_duckdb(rewrite(template, shape))
-        _check(cursor, template, text, with_nulls(template, shape))
+        text, nulls = to_duckdb(rewrite(template, shape))
+        _check(cursor, template, text, nulls)
         with self._lock:
             self._texts[key] = text
             while len(self._texts) > _TEXTS:
@@ -46,7 +46,7 @@ class Texts:
 
 def with_nulls(template: Template, shape: Shape) -> str:
     """The same text with a typed NULL for each parameter, which needs no values to be bound."""
-    return to_duckdb(rewrite(template, shape), bind_nulls=True)
+    return to_duckdb(rewrite(template, shape))[1]
 
 
 def _check(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, nulls: str) -> None:

@@ -107,7 +107,7 @@ def test_no_value_of_a_constraint_enters_the_text() -> None:
         rows={"orders.region": {"one_of": [hostile], "prefix": "'; DROP"}, "orders.id": {"max": 77123}}
     )
     governed = govern(loaded, authority)
-    text = to_duckdb(rewrite(loaded, governed.shape))
+    text = to_duckdb(rewrite(loaded, governed.shape))[0]
     assert "DROP" not in text
     assert "OR 1" not in text
     assert "77123" not in text
@@ -174,7 +174,7 @@ def test_an_authority_for_another_dataset_governs_nothing_here() -> None:
 
 def test_only_columns_the_template_names_leave_the_base_table() -> None:
     loaded = template("SELECT COUNT(*) AS n FROM orders", "n:INT64")
-    text = to_duckdb(rewrite(loaded, govern(loaded, _authority()).shape))
+    text = to_duckdb(rewrite(loaded, govern(loaded, _authority()).shape))[0]
     assert 'SELECT 1 AS "_one"' in text.replace("CAST(1 AS BIGINT)", "1")
     assert '"note"' not in text
 

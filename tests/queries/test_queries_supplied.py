@@ -120,7 +120,7 @@ def test_every_base_table_of_the_text_is_physical_and_governed_and_the_supplied_
     loaded = supplied_template(sql, declared)
     conditions = {f"{name}.id" if name != "lines" else "lines.order_id": {"min": 1} for name in loaded.tables_read}
     shape = govern(loaded, authority(rows=conditions)).shape
-    text = to_duckdb(rewrite(loaded, shape))
+    text = to_duckdb(rewrite(loaded, shape))[0]
     assert text.count('"__data".') == text.count(">= CAST($__s")
     assert text.count(f"${SUPPLIED}") == 1
     assert f"UNNEST(@{SUPPLIED}) AS `_b`" in rewrite(loaded, shape).sql(dialect="bigquery")
@@ -326,4 +326,4 @@ def test_a_column_that_is_declared_and_not_read_is_not_bound() -> None:
     assert supplied_module.bound_fields(loaded) == tuple(
         (column.name, column.type) for column in PEAKS.columns if column.name in ("order_id", "area")
     )
-    assert "more" not in to_duckdb(rewrite(loaded, govern(loaded, authority()).shape))
+    assert "more" not in to_duckdb(rewrite(loaded, govern(loaded, authority()).shape))[0]
