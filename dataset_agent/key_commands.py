@@ -1,17 +1,25 @@
-"""``keys init``: private stores and the public trust file."""
+"""``keys init|list|rotate|retire``: private stores, the public trust file, and changing a key without refusing anybody."""
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from dataset_agent.configuration import load_settings
-from dataset_agent.console import AsJson, print_json, say
+from dataset_agent.configuration import check_home, load_settings
+from dataset_agent.console import AsJson, print_json, say, table
+from grants.key_list import KeyRecord, list_keys
+from grants.key_store import KeyName
 from grants.keys import ROLES, init_keys
+from grants.rotation import AHEAD, RETIRE_AFTER, retire, stage, switch
 
 keys_app = typer.Typer(help="Keys of the issuer, the root agent and the dataset agent.", no_args_is_help=True)
+
+_EVERYWHERE: Final = "Bring that file to everybody, then everywhere: dataset-agent reload --wait"
+KeyRole = Annotated[KeyName, typer.Option("--role", help="Whose key; identity is the development issuer's.")]
 
 
 class RoleName(StrEnum):
@@ -42,6 +50,7 @@ def init(
                 "created": [str(path) for path in report.created],
                 "kept": [str(path) for path in report.kept],
                 "public": {str(path): kid for path, kid in report.public.items()},
+                "outside": report.outside,
             }
         )
         return
@@ -49,7 +58,95 @@ def init(
         say(f"created  {path}")
     for path in report.kept:
         say(f"kept     {path}")
+    for setting, kid in report.outside.items():
+        say(f"outside  {setting} ({kid})")
     say(f"Public keys are pinned in {report.trust}")
     if force:
-        say("Bring that file to everybody and restart what runs. Agents' old keys stay in it as retired_keys,")
+        say("Bring that file to everybody and reload what runs. Agents' old keys stay in it as retired_keys,")
         say("for the ledgers and answers they signed; take one out if somebody else may have it.")
+
+
+@keys_app.command("list")
+def list_all(as_json: AsJson = False) -> None:
+    """List keys by role: state, age, and what to do about one that waits."""
+    settings, now = load_settings(), time.time()
+    check_home(settings)
+    records = list_keys(settings, now=now)
+    if as_json:
+        print_json([record.to_json() | {"advice": record.advice(now)} for record in records])
+        return
+    columns = ("role", "state", "age", "kid", "from", "published", "replaced", "advice")
+    rows = [_row(record, now) for record in records]
+    table(f"{len(records)} keys, pinned in {settings.trust_path}", columns, rows, lead=columns[:4], right={"age"})
+
+
+@keys_app.command("rotate")
+def rotate(
+    role: KeyRole,
+    only_stage: Annotated[
+        bool, typer.Option("--stage", help="Make and publish the next key; the old one signs.")
+    ] = False,
+    at_once: Annotated[bool, typer.Option("--now", help="Do not wait until everybody can know the next key.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change a key: first with --stage, and when everybody has the new trust.toml without it."""
+    settings, now = load_settings(), time.time()
+    if only_stage and at_once:
+        raise typer.BadParameter("give --stage or --now")
+    if only_stage:
+        key = stage(settings, role, now=now)
+    else:
+        key = switch(settings, role, now=now, at_once=at_once)
+    state, waits = ("staged", AHEAD) if only_stage else ("current", RETIRE_AFTER[role])
+    if as_json:
+        print_json({"role": role, "kid": key.thumbprint, "state": state, "next_in_s": waits})
+    elif only_stage:
+        say(f"The next {role} key is {key.thumbprint}, published in {settings.trust_path}")
+        say(_EVERYWHERE)
+        say(f"Then, in {waits} s at the earliest: dataset-agent keys rotate --role {role}")
+    else:
+        say(
+            f"The {role} key is {key.thumbprint} from now on; running processes take it at: dataset-agent reload --wait"
+        )
+        say(f"The one before is accepted until it is retired, in {waits} s at the earliest (dataset-agent keys list)")
+
+
+@keys_app.command("retire", context_settings={"ignore_unknown_options": True})  # a thumbprint may begin with a dash
+def retire_key(
+    kid: Annotated[str, typer.Argument(help="The key's thumbprint, as keys list shows it.")],
+    role: KeyRole,
+    force: Annotated[bool, typer.Option("--force", help="Even if something it signed may still be alive.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Accept a replaced key no longer, or take back a staged one. The key that signs is never retired."""
+    settings = load_settings()
+    retire(settings, role, kid, now=time.time(), force=force)
+    if as_json:
+        print_json({"role": role, "kid": kid, "state": "retired"})
+        return
+    say(f"The {role} key {kid} is accepted no longer, as {settings.trust_path} says")
+    say(_EVERYWHERE)
+
+
+def _row(record: KeyRecord, now: float) -> tuple[object, ...]:
+    return (
+        record.role,
+        record.state,
+        "" if record.age_s is None else _age(record.age_s),
+        record.kid,
+        record.source or "trust.toml",
+        _instant(record.published_at),
+        _instant(record.replaced_at),
+        record.advice(now),
+    )
+
+
+def _age(seconds: int) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _instant(at: int | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -112,8 +112,8 @@ def write_private(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def key_fault(code: str, message: str) -> DatasetAgentError:
-    return DatasetAgentError(Component.GRANTS, Category.CONFIGURATION, f"grants.keys.{code}", message)
+def key_fault(code: str, message: str, category: Category = Category.CONFIGURATION) -> DatasetAgentError:
+    return DatasetAgentError(Component.GRANTS, category, f"grants.keys.{code}", message)
 
 
 def _check_mine(place: Path, status: os.stat_result, mode: str) -> None:

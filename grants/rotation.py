@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from contract.errors import Category
 from contract.published import LIFE
 from contract.settings import Settings
 from contract.signing import PublicKey
@@ -79,7 +80,8 @@ def retire(settings: Settings, name: KeyName, kid: str, *, now: float, force: bo
                 "in_use", f"this key signs now; run: dataset-agent keys rotate --role {name}, then retire it"
             )
         if all(key.thumbprint != kid for key in accepted_keys(settings, name, trust.trust)):
-            raise key_fault("unknown", f"{settings.trust_path} accepts no {name} key {kid[:64]!r}")
+            message = f"{settings.trust_path} accepts no {name} key {kid[:64]!r}; dataset-agent keys list has them"
+            raise key_fault("unknown", message, Category.NOT_FOUND)
         staged = role.staged()
         never_signed = staged is not None and staged.thumbprint == kid
         if not (never_signed or force):

@@ -103,9 +103,9 @@ def test_a_replaced_key_stays_in_hand_until_it_is_retired(settings: Settings, na
     retire(settings, name, before.thumbprint, now=NOW + RETIRE_AFTER[name])
     assert accepted(settings, name) == [key.thumbprint]
     assert open_signer(settings, name).holding(before) is None
-    with pytest.raises(DatasetAgentError) as stop:
+    with pytest.raises(DatasetAgentError, match="keys list") as stop:
         retire(settings, name, before.thumbprint, now=NOW + 2 * RETIRE_AFTER[name])
-    assert refused(stop) == "unknown"
+    assert (stop.value.code, stop.value.category) == ("grants.keys.unknown", Category.NOT_FOUND)
 
 
 @EVERY
