@@ -137,6 +137,8 @@ def _public(jwk: dict[str, Any]) -> tuple[RSAPublicKey | EllipticCurvePublicKey 
 def _rsa(modulus: int, exponent: int) -> RSAPublicKey:
     if not MIN_RSA_BITS <= modulus.bit_length() <= MAX_RSA_BITS or not 3 <= exponent < _MAX_RSA_EXPONENT:
         raise _Unusable
+    if modulus % 2 == 0:
+        raise _Unusable
     return RSAPublicNumbers(exponent, modulus).public_key()
 
 
