@@ -34,6 +34,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from pydantic import PrivateAttr
 
 from contract.call import CALL_MEDIA_TYPE, Call
 from contract.errors import DatasetAgentError
@@ -76,8 +77,11 @@ class Exchange:
 class Delegate(RemoteA2aAgent):
     """Sends the exchange's call to the card's agent once, without streaming.
 
-    Its events carry an outcome, a reason and a task id, and nothing foreign.
+    Its events carry an outcome, a reason and a task id, and nothing foreign. Copies of it, such
+    as ADK makes of a workflow's nodes, hold the same exchange.
     """
+
+    _exchange: Exchange = PrivateAttr()
 
     def __init__(self, card: RemoteCard, exchange: Exchange, http: httpx.AsyncClient) -> None:
         config = ClientConfig(streaming=False, httpx_client=http, supported_protocol_bindings=[_JSONRPC])
@@ -91,6 +95,11 @@ class Delegate(RemoteA2aAgent):
             context_builder=lambda _ctx, _name, _converter: ([_part(exchange.call)], None),
             config=A2aRemoteAgentConfig(request_interceptors=[_interceptor(exchange)]),
         )
+        self._exchange = exchange
+
+    @property
+    def exchange(self) -> Exchange:
+        return self._exchange
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         async with aclosing(super()._run_async_impl(ctx)) as events:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
 from google.adk.apps import App
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
@@ -28,6 +27,7 @@ from contract.ids import InvocationId, SessionId
 from contract.result import CacheOutcome
 from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
+from delegation.remote import Delegate, Exchange
 from remote_agent.answer import Perform
 from remote_agent.outcome import BoundCall, Found, RunIds
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
@@ -106,15 +106,15 @@ class AdkExecutor:
             raise NotGranted(Reason.NO_ACTIVE_GRANT, "the policy plugin blocked the tool")
         return tool.outcome
 
-    async def send(self, authority: Authority, name: str, delegate: RemoteA2aAgent) -> None:
+    async def send(self, authority: Authority, name: str, delegate: Delegate) -> None:
         """Run the agent that carries one call to another dataset agent, and nothing beside it.
 
-        ``name`` is the publisher's ``sub_agent_name``. What came of it is in the delegate's own exchange.
+        ``name`` is the publisher's ``sub_agent_name``. What came of it is in the delegate's exchange.
         """
         node = Workflow(name=name.replace("-", "_"), edges=[(START, delegate)])
-        await self._run_admitted(authority, node, delegate)
+        await self._run_admitted(authority, node, delegate.exchange)
 
-    async def _run_admitted(self, authority: Authority, node: Workflow, target: BaseTool | RemoteA2aAgent) -> None:
+    async def _run_admitted(self, authority: Authority, node: Workflow, target: BaseTool | Exchange) -> None:
         session_id = SessionId.generate()
         user_id = f"{authority.principal.issuer}#{authority.principal.subject}"
         runner = self.runner(node)

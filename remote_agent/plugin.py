@@ -20,14 +20,15 @@ from google.genai import types
 
 from contract.authority import Authority
 from contract.verdict import Reason
+from delegation.remote import Delegate, Exchange
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What one run may do: this authority, by this very tool or delegate object, in this session."""
+    """What one run may do: this authority, by this very tool or by one exchange with another agent, in this session."""
 
     authority: Authority
-    tool: BaseTool | RemoteA2aAgent
+    target: BaseTool | Exchange
     session_id: str
 
 
@@ -45,7 +46,7 @@ def blocked(reason: Reason, message: str) -> dict[str, Any]:
 
 
 class DatasetPolicyPlugin(BasePlugin):
-    """Lets exactly the admitted tool or delegate run, once admitted, and blocks every other call.
+    """Lets exactly the admitted tool or exchange run, once admitted, and blocks every other call.
 
     Framework tools (transfer, confirmation, finish, artifact loaders) are blocked like any
     unregistered tool. Identity is the registered object, not its name.
@@ -60,7 +61,7 @@ class DatasetPolicyPlugin(BasePlugin):
         admitted = ADMITTED.get()
         if admitted is None:
             return blocked(Reason.NO_ACTIVE_GRANT, "no admitted call is active")
-        if tool is not admitted.tool:
+        if tool is not admitted.target:
             return blocked(Reason.UNREGISTERED_CAPABILITY, "the tool is not the admitted capability")
         if tool_context.session.id != admitted.session_id:
             return blocked(Reason.NO_ACTIVE_GRANT, "the admitted call belongs to another session")
@@ -71,11 +72,15 @@ class DatasetPolicyPlugin(BasePlugin):
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext
     ) -> types.Content | None:
-        """An agent that sends something to another one runs only where it is the admitted delegate."""
+        """An agent that sends something to another one runs only where its exchange was admitted.
+
+        ADK runs a copy of the agent, so what is compared is the exchange that it holds.
+        """
         if not isinstance(agent, RemoteA2aAgent):
             return None
         admitted = ADMITTED.get()
-        if admitted and agent is admitted.tool and callback_context.session.id == admitted.session_id:
+        exchange = agent.exchange if isinstance(agent, Delegate) else None
+        if admitted and exchange is admitted.target and callback_context.session.id == admitted.session_id:
             return None
         words = f"{Reason.NO_ACTIVE_GRANT}: nothing was admitted that this agent could send"
         return types.Content(role="model", parts=[types.Part(text=words)])

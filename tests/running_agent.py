@@ -7,7 +7,7 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,10 +57,13 @@ class RunningAgent:
         return list(self.lifecycle.service.ledger.rows())
 
 
+Wrap = Callable[[Any, Lifecycle], Any]
+
+
 @contextmanager
-def running_agent(settings: Settings) -> Iterator[RunningAgent]:
-    """Serve until the block ends. Keys must exist."""
-    listener = bind_port("127.0.0.1", 0)
+def running_agent(settings: Settings, *, port: int = 0, wrap: Wrap | None = None) -> Iterator[RunningAgent]:
+    """Serve until the block ends. Keys must exist. ``wrap`` makes what is served of the ASGI application."""
+    listener = bind_port("127.0.0.1", port)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     started: list[RunningAgent] = []
     failed: list[BaseException] = []
@@ -74,7 +77,8 @@ def running_agent(settings: Settings) -> Iterator[RunningAgent]:
             failed.append(error)
             ready.set()
             return
-        server = uvicorn.Server(uvicorn.Config(create_app(lifecycle), **server_settings()))
+        app: Any = create_app(lifecycle)
+        server = uvicorn.Server(uvicorn.Config(wrap(app, lifecycle) if wrap else app, **server_settings()))
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         started.append(RunningAgent(settings, url, lifecycle, asyncio.get_running_loop()))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
