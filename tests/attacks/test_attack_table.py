@@ -1,0 +1,36 @@
+"""Every attack through every door: refused by its own name, nothing spent, nothing run, one row of evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.attacks.attack_outcome import refused
+from tests.attacks.attack_table import ATTACKS, Attack
+from tests.attacks.attack_world import DOORS, Door, Scene, Target
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.name)
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_an_attack_is_refused_by_its_name_and_leaves_one_row(target: Target, door: Door, attack: Attack) -> None:
+    scene = Scene(target, door)
+    attempt = attack.forge(scene)
+    rows, spends, runs = target.rows(), target.spends(), target.runs()
+
+    stranger = target.post(door, attempt.call, attempt.grants, client=None, parts=attempt.parts)
+    assert stranger.status == 401
+    assert target.rows() == rows
+
+    reply = target.post(door, attempt.call, attempt.grants, client=attempt.client, parts=attempt.parts)
+    refused(reply, attack.reason, attempt)
+    assert (target.spends(), target.runs()) == (spends, runs)
+    assert target.rows() == rows + 1
+    row = target.row(rows)
+    assert row["reason"] == attack.reason.value
+    assert row["client"] == attempt.client
+    assert (row["rows_returned"], row["execution_id"], row["cache"]) == (None, None, None)
+
+    if attempt.honest is not None:
+        answer = target.post(door, scene.call, (attempt.honest,), client=attempt.honest_client or attempt.client)
+        assert answer.state == "TASK_STATE_COMPLETED"
+        assert answer.shown == ["result", "provenance"]
+        assert (target.spends(), target.runs(), target.rows()) == (spends + 1, runs + 1, rows + 2)
