@@ -14,6 +14,7 @@ from typing import Any, Final
 from contract.canonical import InvalidJson, b64url, canonical_json, parse_json, unb64url
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import InvalidId, UserId, is_nfc, new_id
+from contract.settings import Settings
 from contract.signing import PublicKey, Signer
 
 ALGORITHM: Final = "Ed25519"
@@ -48,6 +49,19 @@ def issue_identity(
     }
     signed = f"{b64url(canonical_json(header))}.{b64url(canonical_json(claims))}"
     return f"{signed}.{b64url(signer.sign(signed.encode('ascii')))}"
+
+
+def refuse_in_production(settings: Settings) -> None:
+    """Raise a CONFIGURATION fault where what is for development is switched on beside production settings."""
+    on = ["DATASET_AGENT_DEV_ISSUER=true"] if settings.dev_issuer else []
+    on += ["DATASET_AGENT_AS_PRINCIPAL"] if settings.as_principal is not None else []
+    if on and settings.production:
+        raise _fault(
+            "production",
+            f"unset {' and '.join(on)}: {' and '.join(settings.production)} says that people here are real, "
+            "and that is for development",
+            Category.CONFIGURATION,
+        )
 
 
 def verify_person(

@@ -9,7 +9,7 @@ import typer
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from control_plane.identity import issue_identity
+from control_plane.identity import issue_identity, refuse_in_production
 from control_plane.principals import load_directory
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import AsJson, print_json
@@ -34,12 +34,14 @@ def login(
 
 def identity_token(settings: Settings, principal: str, ttl: int = 3_600) -> str:
     """A development token for a principal of the directory. Raises a fault that names the known ones."""
+    refuse_in_production(settings)
     if not settings.development_issuer:
+        why = " and ".join(settings.production) or "DATASET_AGENT_DEV_ISSUER=false"
         raise DatasetAgentError(
             Component.COMMAND,
             Category.CONFIGURATION,
             "command.login.off",
-            "the development issuer is off (DATASET_AGENT_DEV_ISSUER): use your identity provider's token",
+            f"the development issuer is off ({why}): use your identity provider's token with POST /ask",
         )
     directory = load_directory(settings.datasets / "principals.yaml")
     found = directory.named(principal)

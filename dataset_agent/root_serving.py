@@ -6,14 +6,15 @@ import asyncio
 from contextlib import closing
 from typing import Any
 
-from contract.errors import DatasetAgentError
+from contract.address import is_loopback
+from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import note
 from dataset_agent.process import address_of, bind_port, serve_app
 from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 from root_agent.app import build_app
-from root_agent.opening import open_service, reload_service
+from root_agent.opening import close_service, open_service, reload_service
 from root_agent.service import Service
 
 
@@ -25,6 +26,7 @@ def root(port: Port = 8800, host: Host = None, as_json: ReadyJson = False) -> No
 async def _root(settings: Settings, port: int, as_json: bool) -> None:
     with closing(bind_port(settings.host, port)) as listener:
         service = open_service(settings)
+        await _ready_for_people(settings, service)
         world = RootWorld(settings, service)
         await serve_app(
             build_app(service, max_body_bytes=settings.max_body_bytes),
@@ -35,6 +37,24 @@ async def _root(settings: Settings, port: int, as_json: bool) -> None:
             reload=world.reload,
             ready=announce("the root agent", address_of(listener), as_json=as_json),
         )
+
+
+async def _ready_for_people(settings: Settings, service: Service) -> None:
+    """Raises CONFIGURATION where nobody could ever be verified. A provider that is away is waited for by nobody."""
+    provider = service.identity_provider
+    if provider is not None:
+        if not await provider.warm(service.clock()):
+            note(f"the keys of {provider.provider.issuer} cannot be read yet: requests are answered 503 until they can")
+    elif not settings.development_issuer:
+        await close_service(service)
+        raise DatasetAgentError(
+            Component.COMMAND,
+            Category.CONFIGURATION,
+            "command.root.people",
+            "nobody could ask: set DATASET_AGENT_OIDC_ISSUER and DATASET_AGENT_OIDC_AUDIENCE to your identity provider's",
+        )
+    elif not is_loopback(settings.host):
+        note("the development issuer is on: who may run dataset-agent login here may ask as anybody")
 
 
 class RootWorld:

@@ -70,11 +70,16 @@ class RootAgent:
     async def ask(self, person_token: str | None, *, question: object = None, call: object = None) -> Answer:
         """Ask on behalf of the person an identity token stands for.
 
-        ``question`` is text; ``call`` a mapping with dataset, capability and arguments. Raises
-        ``DatasetAgentError``: UNAUTHENTICATED, INVALID_INPUT, RATE_LIMITED. Every other end is
-        an ``Answer``.
+        Raises as ``ask_for``, and ``DatasetAgentError`` UNAUTHENTICATED or UNAVAILABLE.
         """
-        person = self.service.person(person_token)
+        return await self.ask_for(await self.service.person(person_token), question=question, call=call)
+
+    async def ask_for(self, person: RequestContext, *, question: object = None, call: object = None) -> Answer:
+        """Ask on behalf of a verified person.
+
+        ``question`` is text; ``call`` a mapping with dataset, capability and arguments. Raises
+        ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
+        """
         asking = _asking(person, Wanted.of(question, call), SessionId.generate())
         self._desk.open(asking)
         run = asyncio.ensure_future(self._run(asking))

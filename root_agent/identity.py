@@ -14,18 +14,25 @@ from typing import Protocol
 
 from contract.canonical import canonical_json
 from contract.ids import AppName, InvalidId, InvocationId, SessionId, UserId
+from contract.principal import AttributeValue
 
 APP_NAME = AppName("root_agent")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """A verified person. ``issuer`` and ``subject`` come from a verified identity token only."""
+    """A verified person. ``issuer`` and ``subject`` come from a verified identity token only.
+
+    They are the directory's own names of the person where it lists the token's, and the
+    token's otherwise. ``attributes`` are what mapped claims of that token state: they fill
+    what the directory leaves open (``principals.with_claims``) and are no authority.
+    """
 
     issuer: str
     subject: str
     scopes: frozenset[str] = frozenset()
     metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    attributes: Mapping[str, AttributeValue] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
     @property
     def user_id(self) -> UserId:

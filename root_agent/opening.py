@@ -9,6 +9,8 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import take_over
 from contract.settings import Settings
 from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
+from control_plane.identity import refuse_in_production
+from control_plane.oidc import OidcVerifier
 from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import load_directory
 from delegation.cards import CardBook
@@ -30,6 +32,7 @@ def load_world(settings: Settings) -> World:
 
 def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) -> Service:
     """Everything a root agent needs. Raises ``DatasetAgentError`` with what to do about it."""
+    refuse_in_production(settings)
     trust = load_trust(settings.trust_path)
     own = trust.agent(settings.root_id)
     holder = open_signer(settings, KeyName.ROOT)
@@ -57,6 +60,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         leaf_ttl=settings.leaf_ttl,
         call_timeout=settings.call_timeout,
         discovery_limit=settings.discovery_limit,
+        identity_provider=None if settings.identity_provider is None else OidcVerifier(settings.identity_provider),
         accept_development_issuer=settings.development_issuer,
         development_principal=settings.as_principal,
         model=settings.model,
@@ -110,6 +114,8 @@ async def close_service(service: Service) -> None:
         await service.cards.http.aclose()
     if isinstance(service.world.evaluator, HttpEvaluator):
         await service.world.evaluator.close()
+    if service.identity_provider is not None:
+        await service.identity_provider.close()
     service.ledger.close()
 
 

@@ -9,19 +9,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
+from contract.principal import Principal
 from contract.signing import PublicKey, Signer
+from contract.verdict import NotGranted, Reason
 from control_plane.evaluator import Evaluator
 from control_plane.identity import verify_person
-from control_plane.principals import Directory
+from control_plane.oidc import OidcVerifier
+from control_plane.oidc_token import VerifiedPerson
+from control_plane.principals import Directory, with_claims
 from delegation.credentials import Assertions
 from delegation.offer import Offer
 from evidence.ledger import Ledger
 from grants.trust import Trust, TrustedAgent
 from root_agent.identity import RequestContext
+
+NOBODY_NAMED: Final = "root_agent.person.missing"
 
 
 class Cards(Protocol):
@@ -50,8 +56,9 @@ class Service:
     """What one root agent works with. Only ``world``, ``trust`` and ``agents`` are ever replaced.
 
     ``agents`` are the dataset agents to ask, each with the address to ask it at. ``model`` is
-    a model's name, or an ADK model object in tests; ``None`` reads questions offline. Times
-    to live are seconds.
+    a model's name, or an ADK model object in tests; ``None`` reads questions offline. With an
+    ``identity_provider`` no development token is accepted, whatever else is set. Times to
+    live are seconds.
     """
 
     root_id: str
@@ -68,6 +75,7 @@ class Service:
     leaf_ttl: int = 60
     call_timeout: float = 60.0
     discovery_limit: int = 5
+    identity_provider: OidcVerifier | None = None
     accept_development_issuer: bool = True
     development_principal: str | None = None
     model: Any = None
@@ -78,24 +86,49 @@ class Service:
         """This root agent as the trust file knows it: the holder its grants are minted for."""
         return pinned_holder(self.trust, self.root_id, self.holder.public_key)
 
-    def person(self, token: str | None) -> RequestContext:
-        """The person an identity token stands for. Raises UNAUTHENTICATED."""
+    async def person(self, token: str | None) -> RequestContext:
+        """The person an identity token stands for.
+
+        Raises UNAUTHENTICATED, and UNAVAILABLE where the identity provider's keys cannot be
+        read. Whether the directory knows them is ``principal_of``.
+        """
+        if not token:
+            raise _unauthenticated(NOBODY_NAMED, "send Authorization: Bearer with an identity token of a person")
+        if self.identity_provider is not None:
+            return self._signed_in(await self.identity_provider.verify(token, self.clock()))
         issuer = self.trust.issuer(self.issuer_url)
-        if not token or issuer is None or not self.accept_development_issuer:
-            raise DatasetAgentError(
-                Component.ROOT_AGENT,
-                Category.UNAUTHENTICATED,
-                "root_agent.person.missing",
-                "send Authorization: Bearer with an identity token of a person (dataset-agent login)",
+        if issuer is None or not self.accept_development_issuer:
+            raise _unauthenticated(
+                "root_agent.person.nobody", "no identity token is accepted here: no identity provider is configured"
             )
         who, subject = verify_person(
             token, keys=issuer.identity_keys, issuer_url=self.issuer_url, audience=self.root_id, now=self.clock()
         )
         return RequestContext(who, subject)
 
+    def principal_of(self, person: RequestContext) -> Principal:
+        """The person in this service's own directory, the one authority on what they may do.
+
+        Raises ``NotGranted`` UNKNOWN_PRINCIPAL and PRINCIPAL_ATTRIBUTE_CONFLICT.
+        """
+        principal = self.world.directory.find(person.issuer, person.subject)
+        if principal is None:
+            raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the verified person is not in the directory")
+        if principal.issuer != self.issuer_url:
+            raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the grant issuer does not vouch for the verified person")
+        return with_claims(principal, person.attributes)
+
+    def _signed_in(self, person: VerifiedPerson) -> RequestContext:
+        """Under the directory's own name of the person, which is what grants and evidence say."""
+        known = self.world.directory.signed_in(person.issuer, person.subject)
+        issuer, subject = (person.issuer, person.subject) if known is None else known.key
+        return RequestContext(issuer, subject, attributes=person.attributes)
+
     def development_person(self) -> RequestContext | None:
         """Whom `adk run` and `adk web` ask as, where an operator said so; never for another door."""
-        if not self.accept_development_issuer or self.development_principal is None:
+        if self.identity_provider is not None or not self.accept_development_issuer:
+            return None
+        if self.development_principal is None:
             return None
         principal = self.world.directory.named(self.development_principal)
         return None if principal is None else RequestContext(principal.issuer, principal.subject)
@@ -107,6 +140,10 @@ class Service:
             GRANT_HEADER: grant,
             "traceparent": traceparent,
         }
+
+
+def _unauthenticated(code: str, message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.ROOT_AGENT, Category.UNAUTHENTICATED, code, message)
 
 
 def pinned_holder(trust: Trust, root_id: str, key: PublicKey) -> TrustedAgent:
