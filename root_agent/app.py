@@ -1,6 +1,8 @@
 """The root agent for applications: ``POST /ask`` with a person's bearer token.
 
-A verdict is an answer: 200 whatever it is. Faults are problem details (RFC 9457).
+Who asks is settled before anything else of a request is read. A verdict is an answer: 200
+whatever it is. Faults are problem details (RFC 9457); a request without a verified person is
+one, and leaves a line in the log and no row in the ledger.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
 from root_agent.opening import close_service
-from root_agent.service import Service
+from root_agent.service import NOBODY_NAMED, Service
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +50,10 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
 
     @app.post("/ask")
     async def ask(request: Request) -> JSONResponse:
-        token = _bearer(request)
-        wanted = _wanted(await _body(request, max_body_bytes))
         try:
-            answer = await _unless_gone(request, root.ask(token, **wanted))
+            person = await service.person(_bearer(request))
+            wanted = _wanted(await _body(request, max_body_bytes))
+            answer = await _unless_gone(request, root.ask_for(person, **wanted))
             return JSONResponse(to_json(answer), headers=_NO_STORE)
         except (ClientDisconnect, DatasetAgentError):
             raise
@@ -68,10 +70,15 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
             service.ledger.health()
         except NotGranted as problem:
             return JSONResponse({"status": "unavailable", "ledger": problem.message}, status_code=503)
+        people = service.identity_provider
+        if people is not None and not people.available(service.clock()):
+            return JSONResponse({"status": "unavailable", "identity_provider": "its keys cannot be read"}, 503)
         return JSONResponse({"status": "ok", "policy_version": service.world.policy_version})
 
     @app.exception_handler(DatasetAgentError)
     async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
+        if error.category is Category.UNAUTHENTICATED:
+            log.info("a request without a verified person was refused: %s", error.code)
         return _problem(error)
 
     @app.exception_handler(ClientDisconnect)
@@ -148,11 +155,19 @@ def _failed(error: Exception) -> JSONResponse:
     )
 
 
+def _challenge(error: DatasetAgentError) -> str:
+    """RFC 6750, section 3: no error code for who brought no token. The fault's text is fixed and ASCII."""
+    realm = 'Bearer realm="dataset-agent"'
+    if error.code == NOBODY_NAMED:
+        return realm
+    return f'{realm}, error="invalid_token", error_description="{error.message}"'
+
+
 def _problem(error: DatasetAgentError) -> JSONResponse:
     status = 413 if error.code.endswith("too_large") else error.http_status_code()
     headers = dict(_NO_STORE)
     if status == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="dataset-agent"'
+        headers["WWW-Authenticate"] = _challenge(error)
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     return JSONResponse(
