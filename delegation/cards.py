@@ -96,8 +96,10 @@ class CardBook:
         return None if kept is None else kept[1]
 
     def forget(self, agent_id: str) -> None:
-        """The next ``card`` fetches again: what was kept turned out stale."""
-        self._kept.pop(agent_id, None)
+        """The next ``card`` fetches again: what was kept turned out stale. Calls planned from it still go out."""
+        kept = self._kept.get(agent_id)
+        if kept is not None:
+            self._kept[agent_id] = float("-inf"), kept[1]
 
     def forget_all(self) -> None:
         """As ``forget``, for every agent."""

@@ -20,6 +20,7 @@ from contract.canonical import canonical_json, sha256_hex
 from contract.telemetry import quiet_content_loggers
 from contract.verdict import Verdict
 from grants.client import authenticate_client
+from grants.key_sets import CACHE_CONTROL, agent_key_set
 from remote_agent.answer import answer
 from remote_agent.authentication import Authenticate, Gate, bearer
 from remote_agent.caller import Caller
@@ -121,9 +122,8 @@ def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
 
     @app.get("/.well-known/jwks.json")
     async def jwks() -> Response:
-        return JSONResponse(
-            {"keys": [service.signer.public_key.jwk()]}, headers={"Cache-Control": "public, max-age=300"}
-        )
+        keys = agent_key_set(service.trust, service.agent_id, service.signer)
+        return JSONResponse(keys, headers={"Cache-Control": CACHE_CONTROL})
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import NotGranted
+from grants.key_sets import CACHE_CONTROL, issuer_key_set
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
@@ -59,6 +60,12 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
             raise
         except Exception as error:  # a server prints what it is not told about, with arguments and all
             return _failed(error)
+
+    @app.get("/.well-known/jwks.json")
+    async def jwks() -> JSONResponse:
+        """The issuer's grant keys: it runs in this process."""
+        keys = issuer_key_set(service.trust, service.issuer_url, service.issuer)
+        return JSONResponse(keys, headers={"Cache-Control": CACHE_CONTROL})
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:
