@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,65 @@ async def test_without_an_identity_it_is_401_with_problem_details(
     response = await client.post("/ask", json={"question": QUESTION}, headers=headers)
     assert (response.status_code, response.headers["content-type"]) == (401, "application/problem+json")
     assert "www-authenticate" in response.headers
+
+
+@pytest.mark.parametrize(
+    ("header", "challenge"),
+    [
+        ("", 'Bearer realm="dataset-agent"'),
+        ("Bearer", 'Bearer realm="dataset-agent"'),
+        ("Basic eDp5", 'Bearer realm="dataset-agent"'),
+        (
+            "Bearer x.y.z",
+            'Bearer realm="dataset-agent", error="invalid_token", error_description="the bearer token is not base64url"',
+        ),
+    ],
+)
+async def test_the_challenge_says_whether_there_was_a_token_and_what_was_wrong_with_it(
+    client: httpx.AsyncClient, header: str, challenge: str
+) -> None:
+    headers = {"Authorization": header} if header else {}
+    response = await client.post("/ask", json={"question": QUESTION}, headers=headers)
+    assert response.headers.get_list("www-authenticate") == [challenge]
+
+
+@pytest.mark.parametrize("body", [b"not json", b"x" * 20_000], ids=["no json", "too large"])
+async def test_who_asks_is_settled_before_the_body_is_looked_at(client: httpx.AsyncClient, body: bytes) -> None:
+    response = await client.post("/ask", content=body, headers={"Authorization": "Bearer x.y.z"})
+    assert response.status_code == 401
+
+
+async def test_nobody_is_answered_before_a_byte_of_the_body_was_sent(world: RootWorld) -> None:
+    async with listening(build_app(world.service, max_body_bytes=10_000)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /ask HTTP/1.1\r\nHost: root\r\nContent-Length: 9000\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+        writer.close()
+
+
+async def test_a_refused_person_leaves_a_line_with_the_code_no_token_and_no_row(
+    client: httpx.AsyncClient, world: RootWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = world.token("process_engineer", audience="another")
+    with caplog.at_level(logging.DEBUG):
+        response = await client.post("/ask", json={"question": QUESTION}, headers={"Authorization": f"Bearer {token}"})
+    assert response.json()["code"] == "control_plane.identity.audience"
+    lines = [record.getMessage() for record in caplog.records if record.name == "root_agent.app"]
+    assert lines == ["a request without a verified person was refused: control_plane.identity.audience"]
+    assert token not in caplog.text and token.split(".")[1] not in caplog.text + response.text
+    assert world.service.ledger.size == 0
+
+
+async def test_two_authorization_headers_name_nobody(client: httpx.AsyncClient, world: RootWorld) -> None:
+    twice = [("Authorization", value) for value in (bearer(world)["Authorization"], "Bearer x.y.z")]
+    response = await client.post("/ask", json={"question": QUESTION}, headers=twice)
+    assert (response.status_code, response.json()["code"]) == (401, "root_agent.person.missing")
+
+
+async def test_with_neither_issuer_nobody_is_anybody(client: httpx.AsyncClient, world: RootWorld) -> None:
+    world.service.accept_development_issuer = False
+    response = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world))
+    assert (response.status_code, response.json()["code"]) == (401, "root_agent.person.nobody")
 
 
 @pytest.mark.parametrize(
