@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,11 +17,11 @@ from contract.canonical import InvalidJson, parse_json
 from contract.extension import DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY
 from contract.verdict import VERDICTS, Reason, Verdict
 from delegation.reply import Outcome, RemoteDecision, Reply
+from evidence.row import recordable
 
 _MAX_ENVELOPE: Final = 256 * 1024
 _MAX_TEXT: Final = 500
 _MAX_ID: Final = 200
-_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 class _Unreadable(Exception):
@@ -193,7 +192,8 @@ def _json_object(raw: bytes, what: str) -> dict[str, Any]:
 
 
 def _id(value: Any) -> str:
-    if not isinstance(value, str) or not _ID.fullmatch(value):
+    """An id that a ledger takes in as it stands: plain, bounded, and no token."""
+    if not isinstance(value, str) or recordable(value) != value:
         raise _Unreadable("its decision has an id or version that is not one")
     return value
 

@@ -26,7 +26,10 @@ from control_plane.descriptor import CapabilityManifest, DatasetCapability, Data
 from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
 from delegation.sending import Plan, Sent, Verified, send_with_leaf
+from evidence.dsse import InvalidProvenance
+from evidence.predicate import Statement
 from evidence.statement import upstream_of
+from evidence.tree import verify_tree
 from grants.trust import TrustedAgent
 from remote_agent.outcome import BoundCall, Request, Supplied
 from remote_agent.service import Errand, Service, Upstreams
@@ -87,6 +90,7 @@ class _Hop:
         if sent is None or reply.outcome is not Outcome.COMPLETED:
             raise self._stopped(reply)
         verified = verify_reply(reply, plan=plan, sent=sent, descriptor=descriptor, trust=self.service.trust)
+        self._check_rests(verified.statement, theirs)
         return _supplied(verified, reply)
 
     async def _described(self) -> tuple[DatasetDescriptor, DatasetCapability]:
@@ -138,6 +142,18 @@ class _Hop:
             ttl=service.leaf_ttl,
             headers=lambda to, grant: self.upstreams.headers(to, grant, trace_id, now),
         )
+
+    def _check_rests(self, statement: Statement, theirs: DatasetCapability) -> None:
+        """That it rests on the agent its card names and on no other; on whose proof, where the key is pinned here."""
+        further = [] if theirs.delegates is None else [theirs.delegates.agent]
+        if [stated.agent_id for stated in statement.predicate.upstream] != further:
+            raise self._stop(Reason.REMOTE_PROVENANCE_INVALID, "its answer does not rest on what its card says")
+        agents = self.service.trust.agents
+        if all(name in agents for name in further):
+            try:
+                verify_tree(statement, {name: agents[name].accepted_keys for name in further})
+            except InvalidProvenance as error:
+                raise self._stop(Reason.REMOTE_PROVENANCE_INVALID, str(error)) from error
 
     def _stopped(self, reply: Reply) -> NotGranted:
         """The other agent's reason, in words of this one: foreign text is not passed on."""

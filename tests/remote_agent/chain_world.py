@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from contract.call import Call, Operation, encode_call
+from contract.call import Operation, encode_call
 from contract.canonical import sha256_hex
 from contract.extension import EXTENSION_URI, GRANT_HEADER
 from contract.ids import new_id
@@ -187,6 +187,24 @@ class ChainWorld:
         engine.run = run  # type: ignore[method-assign]
 
 
+@dataclass
+class Tap:
+    """What reaches the last agent, noted on the way in."""
+
+    chains: list[list[str]] = field(default_factory=list)
+    traces: list[str] = field(default_factory=list)
+
+    def __call__(self, app: Any, _: Any) -> Any:
+        async def listening(scope: Any, receive: Any, send: Any) -> None:
+            headers = dict(scope.get("headers", ()))
+            if GRANT_HEADER.lower().encode() in headers:
+                self.chains.append(headers[GRANT_HEADER.lower().encode()].decode().split(","))
+                self.traces.append(headers.get(b"traceparent", b"").decode())
+            await app(scope, receive, send)
+
+        return listening
+
+
 @contextmanager
 def chain_world(
     folder: Path,
@@ -204,10 +222,10 @@ def chain_world(
     init_keys(root, roles=("issuer", "root"))
     homes = [_home(folder, place, length, edit, given) for place in range(1, length + 1)]
     for place, settings in enumerate(homes, 1):
-        _pin(settings, root, agents=place == 1)
+        _pin(settings, root, root.root_id if place == 1 else None)
         for neighbour in (place - 1, place + 1):
             if 1 <= neighbour <= length:
-                _pin(settings, homes[neighbour - 1], agents=True)
+                _pin(settings, homes[neighbour - 1], agent_id(neighbour))
     running: list[RunningAgent] = []
     with ExitStack() as stack:
         for place in range(length, 0, -1):  # an agent's address is known once it runs
@@ -303,7 +321,8 @@ def _descriptor(place: int, *, below: bool) -> dict[str, Any]:
     }
 
 
-def _pin(settings: Settings, other: Settings, *, agents: bool) -> None:
+def _pin(settings: Settings, other: Settings, name: str | None) -> None:
+    """The issuers that ``other`` holds the keys of, and the agent ``name`` where one is given."""
     theirs = load_trust(other.trust_path)
     with edit_trust(settings.trust_path) as trust:
         for issuer in theirs.issuers.values():
@@ -315,9 +334,9 @@ def _pin(settings: Settings, other: Settings, *, agents: bool) -> None:
                 subject_prefix=issuer.subject_prefix,
                 withdraw=False,
             )
-        for agent in theirs.agents.values() if agents else ():
-            if agent.id in (other.agent_id, other.root_id):
-                trust.enter_agent(agent.id, agent.url, agent.key, withdraw=False)
+        if name is not None:
+            agent = theirs.agents[name]
+            trust.enter_agent(agent.id, agent.url, agent.key, withdraw=False)
 
 
 def _readdress(settings: Settings, neighbour: str, url: str) -> None:
@@ -337,5 +356,14 @@ def amounts(task: dict[str, Any]) -> list[int]:
     return [row[2] for row in json.loads(decoded(task, "result"))["rows"]]
 
 
-def parsed(call: bytes) -> Call:
-    return Call.parse(call)
+def passed_on(world: ChainWorld, chain: Sequence[str], *, by: int = 1, **changes: Any) -> tuple[str, ...]:
+    """What the agent ``by`` derives of a chain for the next one, honestly unless ``changes`` say otherwise."""
+    call = changes.pop("call", None) or world.call(by + 1)
+    members: dict[str, Any] = {
+        "audience": world.trusted(by + 1),
+        "operation": Operation("SendMessage", call_hash=sha256_hex(call)),
+        "now": time.time(),
+        "narrow": (world.scope(by + 1),),
+        "max_depth": by + 1,
+    }
+    return derive(chain, world.key(by), **(members | changes))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 import pytest
 
 from contract.call import Operation
 from contract.canonical import sha256_hex
-from contract.extension import CACHE_KEY, GRANT_HEADER
+from contract.extension import CACHE_KEY
 from contract.scope import Sensitivity, parse_rows
 from evidence.dsse import payload_of
 from evidence.provenance import verify_provenance
@@ -23,6 +21,7 @@ from tests.remote_agent.chain_world import (
     OTHER,
     TOTAL,
     ChainWorld,
+    Tap,
     agent_id,
     amounts,
     chain_world,
@@ -30,24 +29,6 @@ from tests.remote_agent.chain_world import (
     decoded,
 )
 from tests.running_agent import decision_of, message
-
-
-@dataclass
-class Tap:
-    """What reaches the second agent, noted on the way in."""
-
-    chains: list[list[str]] = field(default_factory=list)
-    traces: list[str] = field(default_factory=list)
-
-    def __call__(self, app: Any, _: Any) -> Any:
-        async def listening(scope: Any, receive: Any, send: Any) -> None:
-            headers = dict(scope.get("headers", ()))
-            if GRANT_HEADER.lower().encode() in headers:
-                self.chains.append(headers[GRANT_HEADER.lower().encode()].decode().split(","))
-                self.traces.append(headers[b"traceparent"].decode())
-            await app(scope, receive, send)
-
-        return listening
 
 
 @pytest.fixture(scope="module")
