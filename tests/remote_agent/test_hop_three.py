@@ -14,6 +14,7 @@ from contract.canonical import sha256_hex
 from evidence import statement as statements
 from evidence.provenance import verify_provenance
 from evidence.tree import verify_tree, walk
+from grants.claims import jwk_of
 from grants.trust import TrustedAgent
 from remote_agent import answer
 from tests.grants.grants_world import CHILD_HEADER, claims_of, forge, par_hash
@@ -98,17 +99,24 @@ def third(three: ChainWorld) -> tuple[str, ...]:
     return passed_on(three, child, by=2)
 
 
-def test_four_tokens_are_accepted_and_a_fifth_is_one_too_many(three: ChainWorld) -> None:
-    chain, call = third(three), three.call(3)
-    assert amounts(task_of(three.post(3, call, chain, by=2))) == [1000]
-    before, spent = three.counts(), three.spent(2)
+def test_four_tokens_are_accepted(three: ChainWorld) -> None:
+    assert amounts(task_of(three.post(3, three.call(3), third(three), by=2))) == [1000]
+
+
+def test_a_fifth_token_is_one_too_many(three: ChainWorld) -> None:
+    """Round again to the second agent, for its own dataset, under a root token for nothing else."""
+    only = (three.scope(2, TOTAL, locations=frozenset({agent_id(2), agent_id(3)})),)
+    leaf = three.leaf(three.root_token(*only), three.call())
+    chain = passed_on(three, passed_on(three, leaf, narrow=only, max_depth=3), by=2, narrow=only)
     fifth = claims_of(chain[-1]) | {
         "iss": three.key(3).public_key.thumbprint_uri,
         "aud": agent_id(2),
         "act": {"sub": agent_id(3)},
+        "cnf": {"jwk": jwk_of(three.key(2).public_key)},
         "par_hash": par_hash(chain[-1]),
         "op": Operation("SendMessage", call_hash=sha256_hex(three.call(2))).to_json(),
     }
+    before, spent = three.counts(), three.spent(2)
     for depth in (3, 4):
         token = forge(fifth | {"del_depth": depth, "del_max_depth": depth}, three.key(3), CHILD_HEADER)
         task = task_of(three.post(2, three.call(2), (*chain, token), by=3))
