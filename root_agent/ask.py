@@ -66,10 +66,7 @@ async def interpret_intent(asking: Asking, service: Service) -> Asking:
 
     Their meaning needs descriptors, so it is read in ``resolve_capability``.
     """
-    principal = service.world.directory.find(asking.person.issuer, asking.person.subject)
-    if principal is None:
-        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the verified person is not in the directory")
-    return replace(asking, principal=principal)
+    return replace(asking, principal=service.principal_of(asking.person))
 
 
 async def discover_datasets(asking: Asking, service: Service) -> Asking:
