@@ -212,6 +212,8 @@ def widening(above: Sequence[Scope], below: Sequence[Scope]) -> str | None:
     held = {scope.dataset: scope for scope in above}
     for scope in below:
         parent = held.get(scope.dataset)
+        if parent is scope:
+            continue
         try:
             member = "identifier" if parent is None else parent.widening(scope)
         except ScopeError:  # bounds that cannot be compared

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
-from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 import orjson
@@ -109,12 +108,11 @@ class OperationClaim(Strict):
 
     @model_validator(mode="after")
     def _one_subject(self) -> Self:
-        named = sum(member is not None for member in (self.call_hash, self.task, self.negotiate))
+        named = (self.call_hash is not None) + (self.task is not None) + (self.negotiate is not None)
         if named != (0 if self.method in ("discover", DELEGATE) else 1):
             raise ValueError("an operation names one call, one task or a negotiation")
         return self
 
-    @cached_property
     def value(self) -> Operation:
         return Operation(self.method, self.call_hash, self.task, self.negotiate is True)
 
@@ -157,10 +155,6 @@ class Detail(Strict):
         )
 
 
-def _stated(claims: Strict) -> Mapping[str, str]:
-    return MappingProxyType({name: value for name, value in vars(claims).items() if value is not None})
-
-
 class TransactionContext(Strict):
     """``tctx``: the issuer's record of its decision; recorded by receivers, never trusted."""
 
@@ -171,9 +165,8 @@ class TransactionContext(Strict):
     policy_version: Note | None = None
     decision_id: Note | None = None
 
-    @cached_property
-    def record(self) -> Mapping[str, str]:
-        return _stated(self)
+    def record(self) -> dict[str, str]:
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class RequestContext(Strict):
@@ -184,9 +177,14 @@ class RequestContext(Strict):
     invocation_id: Identifier | None = None
     request_id: Identifier | None = None
 
-    @cached_property
-    def record(self) -> Mapping[str, str]:
-        return _stated(self)
+    def record(self) -> dict[str, str]:
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def _one_a_dataset(details: tuple[Detail, ...]) -> tuple[Detail, ...]:
+    if len({detail.identifier for detail in details}) != len(details):
+        raise ValueError("names a dataset twice")
+    return details
 
 
 def _read_once(entries: Any, read: ValidatorFunctionWrapHandler) -> Any:
@@ -219,7 +217,10 @@ class GrantClaims(Strict):
     del_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
     del_max_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
     authorization_details: Annotated[
-        tuple[Detail, ...], Field(max_length=MAX_DETAILS, strict=False), WrapValidator(_read_once)
+        tuple[Detail, ...],
+        Field(max_length=MAX_DETAILS, strict=False),
+        AfterValidator(_one_a_dataset),
+        WrapValidator(_read_once),
     ]
     op: OperationClaim
     tctx: TransactionContext
@@ -229,8 +230,6 @@ class GrantClaims(Strict):
     def _in_order(self) -> Self:
         if not self.iat <= self.nbf < self.exp:
             raise ValueError("iat, nbf and exp are not in order")
-        if len({detail.identifier for detail in self.authorization_details}) != len(self.authorization_details):
-            raise ValueError("authorization_details name a dataset twice")
         return self
 
     @property
@@ -291,7 +290,7 @@ def read(model: type[Model], payload: bytes) -> Model:
         claims = parse_json(payload, limit=MAX_TOKEN_BYTES)
         if not payload.isascii() or b"\\u" in payload:
             _check_normal(claims)
-        return model.model_validate(claims)
+        return model.__pydantic_validator__.validate_python(claims)
     except InvalidJson as error:
         raise InvalidClaims(f"the claims are not acceptable: {error}") from error
     except ValidationError as error:

@@ -123,7 +123,7 @@ def explain(
     leaf = claims[-1]
     audience = audience or (leaf.aud if leaf else "")
     client = client or (leaf.act.sub if leaf else "")
-    operation = operation or (leaf.op.value if leaf else Operation("SendMessage", negotiate=True))
+    operation = operation or (leaf.op.value() if leaf else Operation("SendMessage", negotiate=True))
     judged_as = {"audience": audience, "client": client, "operation": operation.to_json(), "now": now}
     try:
         verify(text, trust=trust, audience=audience, client=client, operation=operation, now=now)

@@ -1,7 +1,7 @@
 """Compact JWS (RFC 7515) with ``Ed25519`` (RFC 8037, RFC 9864) and nothing else.
 
 PyJWT signs and holds the registry of algorithms; its registry here is private and has one
-entry. Its parser is not used to verify: it takes padded base64, duplicate members and any
+entry. It is not used to verify: its parser takes padded base64, duplicate members and any
 header. What a key claims to have signed is read by ``split``, which takes one spelling only.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Never, cast
+from typing import Any, Final, NamedTuple, Never, cast
 
 from jwt.algorithms import Algorithm
 from jwt.api_jws import PyJWS
@@ -37,7 +36,7 @@ class MalformedHeader(MalformedToken):
 
 
 class _Ed25519(Algorithm):
-    """What PyJWT's registry calls: a ``Signer`` signs, a ``PublicKey`` verifies."""
+    """What PyJWT's registry calls: a ``Signer`` signs."""
 
     def prepare_key(self, key: Any) -> Any:
         return key
@@ -45,8 +44,8 @@ class _Ed25519(Algorithm):
     def sign(self, msg: str | bytes, key: Signer) -> bytes:
         return key.sign(_bytes(msg))
 
-    def verify(self, msg: str | bytes, key: PublicKey, sig: str | bytes) -> bool:
-        return key.verifies(_bytes(sig), _bytes(msg))
+    def verify(self, msg: str | bytes, key: Any, sig: str | bytes) -> Never:
+        raise NotImplementedError("a token is verified by signature_holds")
 
     @staticmethod
     def to_jwk(key_obj: Any, as_dict: bool = False) -> Never:
@@ -63,11 +62,9 @@ def _bytes(value: str | bytes) -> bytes:
 
 _JWS: Final = PyJWS(algorithms=[])
 _JWS.register_algorithm(ALGORITHM, _Ed25519())
-_VERIFIER: Final = _JWS.get_algorithm_by_name(ALGORITHM)
 
 
-@dataclass(frozen=True, slots=True)
-class Compact:
+class Compact(NamedTuple):
     """A JWS taken apart; nothing in it is verified. ``signing_input`` is what was signed."""
 
     spelled: str
@@ -117,8 +114,8 @@ def signature_holds(compact: Compact, key: PublicKey) -> bool:
     A sender's headers are all alike. Only one that a key signed is kept, so a stranger can
     put none in the way of others; what it says is judged each time.
     """
-    holds = _VERIFIER.verify(compact.signing_input, key, compact.signature)
-    if holds:
+    holds = key.verifies(compact.signature, compact.signing_input)
+    if holds and compact.spelled not in _headers:
         _headers.keep(compact.spelled, compact.header)
     return holds
 

@@ -26,12 +26,12 @@ class Bounded(Generic[K, V]):
     def get(self, key: K) -> V | None:
         return self._kept.get(key)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
     def keep(self, key: K, value: V) -> None:
-        """Keep the first value of a key: equal keys have equal values."""
-        if key in self._kept:
-            return
         with self._lock:
-            if len(self._kept) >= self._size:
+            if len(self._kept) >= self._size and key not in self._kept:
                 del self._kept[next(iter(self._kept))]
             self._kept[key] = value
 

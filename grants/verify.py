@@ -8,10 +8,9 @@ that an attempt that fails here never burns a grant.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from contract.call import Operation
 from contract.canonical import b64url
@@ -43,8 +42,7 @@ Claims = TypeVar("Claims", bound=GrantClaims, covariant=True)
 Model = TypeVar("Model", bound=GrantClaims)
 
 
-@dataclass(frozen=True, slots=True)
-class Link(Generic[Claims]):
+class Link(NamedTuple, Generic[Claims]):
     """One token whose signature by the key ``kid`` and whose form are verified.
 
     ``digest`` is SHA-256 of its signing input.
@@ -60,8 +58,7 @@ Root = Link[RootClaims]
 Child = Link[ChildClaims]
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """A root token and at least one derived from it."""
 
     root: Root
@@ -103,7 +100,7 @@ def verify(
     _check_holders(chain, trust)
     _check_operation(chain.leaf, operation)
     _check_policy_version(root, trust)
-    return _verified(chain)
+    return _verified(chain, operation)
 
 
 def _tokens(header: str | None) -> list[str]:
@@ -279,7 +276,7 @@ def _check_holders(chain: Chain, trust: Trust) -> None:
 
 
 def _check_operation(leaf: Child, received: Operation) -> None:
-    if leaf.claims.op.value != received:
+    if leaf.claims.op.value() != received:
         raise NotGranted(Reason.GRANT_OPERATION_MISMATCH, "the grant is for another operation than the one received")
     if not leaf.scopes and (received.call_hash or received.task):
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "a discovery grant authorizes no call")
@@ -291,7 +288,7 @@ def _check_policy_version(root: Root, trust: Trust) -> None:
         raise NotGranted(Reason.UNKNOWN_POLICY_VERSION, "the grant rests on a policy version that is not known here")
 
 
-def _verified(chain: Chain) -> VerifiedGrant:
+def _verified(chain: Chain, operation: Operation) -> VerifiedGrant:
     root, leaf = chain.root, chain.leaf
     return VerifiedGrant(
         issuer=root.claims.iss,
@@ -308,9 +305,9 @@ def _verified(chain: Chain) -> VerifiedGrant:
         issuer_kid=root.kid,
         holders=tuple(link.claims.cnf.jwk.thumbprint for link in chain.links),
         scopes=leaf.scopes,
-        operation=leaf.claims.op.value,
+        operation=operation,
         holder_key=leaf.claims.cnf.jwk,
-        tctx=root.claims.tctx.record,
-        rctx=MappingProxyType({**root.claims.rctx.record, **leaf.claims.rctx.record}),
+        tctx=MappingProxyType(root.claims.tctx.record()),
+        rctx=MappingProxyType(root.claims.rctx.record() | leaf.claims.rctx.record()),
         proof=_VERIFIED,
     )
