@@ -57,6 +57,16 @@ class OidcVerifier:
         await self._look(None, now)
         return self._published.usable(now) is not None
 
+    async def probe(self) -> None:
+        """Read the keys now, for an operator who asks why. Raises UNAVAILABLE, or CONFIGURATION where none is of use."""
+        try:
+            keys = await self._read()
+        except Unreadable as error:
+            raise _fault(Category.UNAVAILABLE, "unreadable", f"its keys cannot be read: {error}") from error
+        if not any(key.algorithms & self.provider.algorithms for key in keys):
+            useless = "none of its keys is for an algorithm of DATASET_AGENT_OIDC_ALGORITHMS"
+            raise _fault(Category.CONFIGURATION, "algorithms", useless)
+
     async def close(self) -> None:
         await self._published.close()
 
@@ -65,10 +75,9 @@ class OidcVerifier:
         keys = self._published.usable(now)
         unknown = kid is not None and not self._published.knows(kid, now)
         if keys is None or (unknown and not self._published.reached(now)):
-            raise DatasetAgentError(
-                Component.CONTROL_PLANE,
+            raise _fault(
                 Category.UNAVAILABLE,
-                "control_plane.oidc.unavailable",
+                "unavailable",
                 "who asks cannot be told: the identity provider's keys cannot be read; try again later",
                 retry_after=max(1.0, self._published.retry_in(now)),
             )
@@ -118,10 +127,11 @@ def _fetching(provider: IdentityProvider) -> Fetch:
         try:
             ssl.create_default_context(cafile=str(provider.authorities))
         except OSError as error:  # SSLError is one
-            raise DatasetAgentError(
-                Component.CONTROL_PLANE,
-                Category.CONFIGURATION,
-                "control_plane.oidc.authorities",
-                f"DATASET_AGENT_OIDC_CA_FILE names {provider.authorities}, which holds no certificates in PEM",
-            ) from error
+            none = f"DATASET_AGENT_OIDC_CA_FILE names {provider.authorities}, which holds no certificates in PEM"
+            raise _fault(Category.CONFIGURATION, "authorities", none) from error
     return partial(fetch, authorities=provider.authorities)
+
+
+def _fault(category: Category, code: str, message: str, *, retry_after: float | None = None) -> DatasetAgentError:
+    name = f"control_plane.oidc.{code}"
+    return DatasetAgentError(Component.CONTROL_PLANE, category, name, message, retry_after=retry_after)

@@ -20,6 +20,8 @@ from cache.store import StoreUnavailable
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from contract.verdict import NotGranted
+from control_plane.identity import refuse_in_production
+from control_plane.oidc import OidcVerifier
 from control_plane.policy import load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
@@ -47,7 +49,7 @@ def doctor(as_json: AsJson = False) -> None:
     """Check keys, trust, datasets, policies, stores and the dataset agent; exit 1 where one is broken."""
     settings = load_settings()
     with progress("checking"):
-        findings = [*_environment(), *_files(settings), *asyncio.run(_opened(settings))]
+        findings = [*_environment(settings), *_files(settings), *asyncio.run(_opened(settings))]
     if as_json:
         print_json({"home": str(settings.home), "findings": [asdict(finding) for finding in findings]})
     else:
@@ -60,9 +62,11 @@ def _row(finding: Finding) -> tuple[str, str, str]:
     return finding.check, finding.status, finding.advice
 
 
-def _environment() -> Iterator[Finding]:
+def _environment(settings: Settings) -> Iterator[Finding]:
     for name in unknown_settings():
         yield Finding(name, "broken", "is no setting: correct its name or unset it")
+    if settings.production:
+        yield _check("production settings", lambda: refuse_in_production(settings))
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
@@ -130,7 +134,19 @@ async def _opened(settings: Settings) -> list[Finding]:
         await _store("state store", settings, settings.state_url, _state),
         await _store("cache store", settings, settings.cache_url, _cache),
         await _agent(settings),
+        *await _identity_provider(settings),
     ]
+
+
+async def _identity_provider(settings: Settings) -> list[Finding]:
+    if settings.identity_provider is None:
+        return []
+    name = f"identity provider {settings.identity_provider.issuer}"
+    try:
+        verifier = OidcVerifier(settings.identity_provider)
+    except DatasetAgentError as error:
+        return [Finding(name, "broken", error.message)]
+    return [await _acheck(name, verifier.probe)]
 
 
 async def _store(

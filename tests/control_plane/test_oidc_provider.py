@@ -196,6 +196,17 @@ async def test_warming_says_whether_keys_are_there() -> None:
     assert not await provider.verifier().warm(NOW)
 
 
+async def test_a_probe_says_why_keys_cannot_be_read() -> None:
+    provider = Provider()
+    await provider.verifier(None).probe()
+    provider.publish("p384", "ed")
+    with pytest.raises(DatasetAgentError, match="DATASET_AGENT_OIDC_ALGORITHMS"):
+        await provider.verifier().probe()
+    provider.at[DISCOVERY] = json.dumps({"issuer": ISSUER, "jwks_uri": "https://other.example"}).encode()
+    with pytest.raises(DatasetAgentError, match="DATASET_AGENT_OIDC_JWKS_URL"):
+        await provider.verifier(None).probe()
+
+
 async def test_closing_ends_what_is_under_way() -> None:
     async def never(_: str) -> bytes:
         await asyncio.Event().wait()

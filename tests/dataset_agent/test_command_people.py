@@ -70,6 +70,15 @@ def test_a_file_of_authorities_that_is_none_stops_the_start(command: CommandLine
     assert "DATASET_AGENT_OIDC_CA_FILE" in run.line
 
 
+def test_doctor_finds_a_provider_that_does_not_answer_and_what_excludes_another(command: CommandLine) -> None:
+    settings = {"OIDC_ISSUER": "http://127.0.0.1:1", "OIDC_AUDIENCE": "root", "AS_PRINCIPAL": "analyst"}
+    run = command("doctor", "--json", **settings)
+    broken = {finding["check"]: finding["advice"] for finding in run.json["findings"] if finding["status"] == "broken"}
+    assert run.code == 1
+    assert "cannot be read" in broken["identity provider http://127.0.0.1:1"]
+    assert "DATASET_AGENT_AS_PRINCIPAL" in broken["production settings"]
+
+
 def test_a_root_agent_off_loopback_says_what_the_development_issuer_means(command: CommandLine) -> None:
     with served("root", "--host", "0.0.0.0", **command.settings) as root:
         assert any("the development issuer is on" in line for line in root.said)
