@@ -22,7 +22,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from contract.call import Call
-from contract.scope import Scope
+from contract.key_ring import sign_with
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
@@ -34,9 +34,10 @@ from delegation.sending import Plan, Sent, send_with_leaf
 from delegation.trace import traceparent
 from evidence.statement import Draft, Invocation, relay
 from grants.mint import mint_root
-from root_agent.asking import Answer, Asking
+from root_agent.asking import Answer, Asking, Hop, Target
 from root_agent.evidence_row import evidence_row
-from root_agent.reading import best_reading, catalogue, narrowed, resolved, shown_to_model, target_of
+from root_agent.hops import admit_hops, scope_of, verify_hops
+from root_agent.reading import best_reading, catalogued, narrowed, resolved, shown_to_model, target_of
 from root_agent.service import Service
 
 log = logging.getLogger(__name__)
@@ -71,14 +72,13 @@ async def interpret_intent(asking: Asking, service: Service) -> Asking:
 
 async def discover_datasets(asking: Asking, service: Service) -> Asking:
     """What verified cards offer, and of that what this person may use, before it is cut to a few."""
-    offered, unavailable = await catalogue(service)
-    asking = replace(asking, offered=offered, unavailable=unavailable)
+    asking = await catalogued(asking, service)
     if asking.principal is None or asking.wanted.question is None:
         return asking
-    by_place = {(offer.agent_id, offer.dataset): offer for offer in offered}
+    by_place = {(offer.agent_id, offer.dataset): offer for offer in asking.offered}
     entries = [
         CatalogueEntry(offer.descriptor, offer.agent_id, offer.agent_url)
-        for offer in offered
+        for offer in asking.offered
         if isinstance(offer.descriptor, DatasetDescriptor)
     ]
     found = discover(asking.wanted.question, entries, asking.principal, limit=service.discovery_limit)
@@ -103,59 +103,58 @@ async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None) -
 
 
 async def evaluate_admission(asking: Asking, service: Service) -> Asking:
-    """The root's own decision. Only a GRANTED one lets a grant be minted."""
+    """The root's own decisions: about the call, and about all that completes it. GRANTED ones alone let it mint."""
     principal, target = asking.principal, asking.target
     if principal is None or target is None:
         raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, "nothing was resolved to be admitted")
-    descriptor = target.descriptor
     decision = await decide(
         AdmissionRequest(
             principal=principal,
             dataset=target.call.dataset,
             capability=target.call.capability,
-            descriptor=descriptor,
+            descriptor=target.descriptor,
             policy_version=service.world.policy_version,
             now=service.clock(),
         ),
         service.world.evaluator,
     )
-    if decision.verdict is Verdict.GRANTED and target.missing:
+    if decision.verdict is not Verdict.GRANTED:
+        return replace(asking, admitted=decision, stop=decision)
+    hops = await admit_hops(asking, principal, _asked(target, decision), service)
+    if target.missing:
         names = ", ".join(missing.name for missing in target.missing)
         raise NotGranted(Reason.ARGUMENTS_MISSING, f"the question does not say: {names}")
-    return replace(asking, admitted=decision, stop=None if decision.verdict is Verdict.GRANTED else decision)
+    return replace(asking, admitted=decision, hops=hops, stop=None)
 
 
 async def plan(asking: Asking, service: Service) -> Asking:
-    """One admitted call, as the bytes that will be sent, and the root token for just that."""
+    """One admitted call, as the bytes that will be sent, and the root token for just that and what completes it.
+
+    The token may be passed on as often as the call needs, so a plain call's not at all.
+    """
     principal, target, decision = asking.principal, asking.target, asking.admitted
-    if principal is None or target is None or decision is None or not isinstance(target.descriptor, DatasetDescriptor):
+    if principal is None or target is None or decision is None:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "there is nothing admitted to plan")
-    agent_id, capability = target.agent_id, target.descriptor.capability(target.call.capability)
-    if agent_id is None or capability is None:
-        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "no agent offers the capability")
-    scope = Scope(
-        dataset=target.descriptor.dataset,
-        dataset_version=target.descriptor.version,
-        revision=target.descriptor.revision,
-        actions=frozenset({capability.name}),
-        locations=frozenset({agent_id}),
-        max_sensitivity=min(capability.sensitivity, principal.clearance, key=lambda level: level.rank),
-        columns=decision.obligations.columns,
-        constraints=decision.obligations.rows,
-    )
-    token = mint_root(
+    asked = _asked(target, decision)
+    scope = scope_of(asked, principal)
+    token = await sign_with(
         service.issuer,
-        issuer_url=service.issuer_url,
-        decision=decision,
-        principal=principal,
-        holder=service.holder_entry,
-        scope=scope,
-        intent=capability.name,
-        rctx=_run_context(asking),
-        now=service.clock(),
-        ttl=service.root_ttl,
+        lambda issuer: mint_root(
+            issuer,
+            issuer_url=service.issuer_url,
+            decision=decision,
+            principal=principal,
+            holder=service.holder_entry,
+            scope=scope,
+            further=[(scope_of(hop, principal), hop.decision) for hop in asking.hops],
+            intent=asked.capability.name,
+            rctx=_run_context(asking),
+            now=service.clock(),
+            ttl=service.root_ttl,
+            max_depth=1 + len(asking.hops),
+        ),
     )
-    return replace(asking, plan=Plan(Call.parse(target.call.encode()), agent_id, scope, (token,)))
+    return replace(asking, plan=Plan(Call.parse(target.call.encode()), asked.agent_id, scope, (token,)))
 
 
 def prepare(asking: Asking, service: Service) -> Sent:
@@ -193,23 +192,25 @@ def is_stale(asking: Asking) -> bool:
 
 
 async def readmit(asking: Asking, service: Service) -> Asking:
-    """The card again, then admission and a plan again, for the same call. Grants are not reused."""
+    """The cards of all agents concerned again, then admission and a plan, for the same call. Grants are not reused."""
     if asking.target is None or asking.target.agent_id is None:
         return asking
-    service.cards.forget(asking.target.agent_id)
-    offered, unavailable = await catalogue(service)
-    fresh = replace(asking, offered=offered, unavailable=unavailable, stop=None, admitted=None, plan=None, sent=None)
+    for agent_id in (asking.target.agent_id, *(hop.agent_id for hop in asking.hops)):
+        service.cards.forget(agent_id)
+    fresh = replace(asking, stop=None, admitted=None, hops=(), plan=None, sent=None)
+    fresh = await catalogued(fresh, service)
     fresh = replace(fresh, target=target_of(fresh, asking.target.call))
     fresh = await take(evaluate_admission, fresh, service)
     return await take(plan, fresh, service) if fresh.verdict is Verdict.GRANTED else fresh
 
 
 async def validate(asking: Asking, service: Service) -> Asking:
-    """Signature, digests, grant, call and dataset of the provenance, before a row is kept."""
+    """Signature, digests, grant, call and dataset of the provenance, and all it rests on, before a row is kept."""
     planned, sent, reply, target = asking.plan, asking.sent, asking.reply, asking.target
     if planned is None or sent is None or reply is None or target is None:
         raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, "the result is not shown: there is nothing to verify")
     verified = verify_reply(reply, plan=planned, sent=sent, descriptor=target.descriptor, trust=service.trust)
+    verify_hops(verified.statement, asking, service)
     return replace(asking, verified=verified)
 
 
@@ -224,7 +225,7 @@ async def record_evidence(asking: Asking, service: Service) -> Asking:
         raise NotGranted(Reason.EXECUTION_FAILED, "nothing was decided")
     drafted = _relay(asking, decision, service) if decision.verdict is Verdict.GRANTED else None
     receipt = await service.ledger.append_async(evidence_row(asking, decision, service))
-    relayed = drafted.seal(receipt, service.holder) if drafted else None
+    relayed = await sign_with(service.holder, lambda by: drafted.seal(receipt, by)) if drafted else None
     return replace(asking, evidence=receipt.to_json(), relayed=relayed)
 
 
@@ -244,6 +245,15 @@ async def explain_response(asking: Asking, service: Service) -> Asking:
     if decision.verdict is Verdict.GRANTED and document is None:
         decision = _unproven(service)
     return replace(asking, answer=Answer(asking, decision, document, asking.evidence))
+
+
+def _asked(target: Target, decision: Decision) -> Hop:
+    """The admitted call itself, as the first of the hops. Raises where no agent offers it."""
+    descriptor = target.descriptor
+    capability = descriptor.capability(target.call.capability) if isinstance(descriptor, DatasetDescriptor) else None
+    if target.agent_id is None or capability is None or not isinstance(descriptor, DatasetDescriptor):
+        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "no agent offers the capability")
+    return Hop(target.agent_id, descriptor, capability, decision)
 
 
 def _relay(asking: Asking, decision: Decision, service: Service) -> Draft:

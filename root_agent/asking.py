@@ -12,7 +12,7 @@ from contract.ids import InvocationId, SessionId, is_slug, new_id
 from contract.principal import Principal
 from contract.result import ResultDocument
 from contract.verdict import Decision, Verdict
-from control_plane.descriptor import DatasetDescriptor
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.registry import InvalidDataset
 from delegation.offer import Offer, Unavailable
 from delegation.reply import Reply
@@ -89,6 +89,16 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Hop:
+    """One capability at one agent that a call makes run, as the root decided about it."""
+
+    agent_id: str
+    descriptor: DatasetDescriptor
+    capability: DatasetCapability
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What the person gets. ``document`` is there only after GRANTED, verified and recorded."""
 
@@ -106,8 +116,10 @@ class Answer:
 class Asking:
     """One asking, as far as it has come. Steps return a new one.
 
-    ``admitted`` is the root's own last admission decision; ``stop`` is the decision the path
-    ended with early, whoever made it. ``trace_id`` is 32 hex digits.
+    ``offered`` can be asked; ``indirect`` only by an agent that completes its answer with it.
+    ``admitted`` is the root's own last admission decision, ``hops`` what that call makes
+    further agents do; ``stop`` is the decision the path ended with early, whoever made it.
+    ``trace_id`` is 32 hex digits.
     """
 
     person: RequestContext
@@ -118,11 +130,13 @@ class Asking:
     request_id: str = field(default_factory=lambda: new_id("ask"))
     principal: Principal | None = None
     offered: tuple[Offer, ...] = ()
+    indirect: tuple[Offer, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
     candidates: tuple[Offer, ...] = ()
     funnel: Mapping[str, int] = field(default_factory=dict)
     target: Target | None = None
     admitted: Decision | None = None
+    hops: tuple[Hop, ...] = ()
     plan: Plan | None = field(default=None, repr=False)
     sent: Sent | None = field(default=None, repr=False)
     reply: Reply | None = field(default=None, repr=False)

@@ -17,10 +17,10 @@ from root_agent.asking import Asking, Missing, Target, TypedCall
 from root_agent.service import Service
 
 
-async def catalogue(service: Service) -> tuple[tuple[Offer, ...], tuple[Unavailable, ...]]:
-    """What every reachable dataset agent offers, and which agents could not be had.
+async def catalogued(asking: Asking, service: Service) -> Asking:
+    """The asking with what every reachable dataset agent offers now, and with those whose card could not be had.
 
-    Raises ``NotGranted`` with the first agent's reason where nothing is offered at all.
+    Raises ``NotGranted`` where nothing can be asked at all, with the first agent's reason.
     """
 
     async def offers_of(agent: TrustedAgent, url: str) -> tuple[Offer, ...] | Unavailable:
@@ -31,11 +31,15 @@ async def catalogue(service: Service) -> tuple[tuple[Offer, ...], tuple[Unavaila
 
     found = await asyncio.gather(*(offers_of(agent, url) for agent, url in service.agents))
     offers = tuple(offer for item in found if not isinstance(item, Unavailable) for offer in item)
+    offered = tuple(offer for offer in offers if offer.direct)
+    indirect = tuple(offer for offer in offers if not offer.direct)
     problems = tuple(item for item in found if isinstance(item, Unavailable))
-    if not offers and problems:
+    if not offered and problems:
         first = problems[0].decision
         raise NotGranted(first.reason, first.rationale)
-    return offers, problems
+    if not offered and indirect:
+        raise _stranger(indirect[0])
+    return replace(asking, offered=offered, indirect=indirect, unavailable=problems)
 
 
 def best_reading(asking: Asking, now: float) -> Proposal | None:
@@ -65,16 +69,26 @@ def resolved(asking: Asking, proposal: Proposal | None) -> Asking:
 
 
 def target_of(asking: Asking, call: TypedCall) -> Target:
-    """The offer of the call's dataset. Where none is known because an agent is away, that is the answer."""
+    """The offer of the call's dataset. Where none can be had from the agent that has it, that is the answer."""
     preferred = {(offer.agent_id, offer.dataset) for offer in asking.candidates}
     offers = sorted(asking.offered, key=lambda offer: (offer.agent_id, offer.dataset) not in preferred)
     for offer in offers:
         if offer.dataset == call.dataset:
             return Target(call, offer.agent_id, offer.descriptor)
+    for offer in asking.indirect:
+        if offer.dataset == call.dataset:
+            raise _stranger(offer)
     if asking.unavailable:
         away = asking.unavailable[0].decision
         raise NotGranted(away.reason, away.rationale)
     return Target(call, None, None)
+
+
+def _stranger(offer: Offer) -> NotGranted:
+    return NotGranted(
+        Reason.REMOTE_CARD_INVALID,
+        f"{offer.agent_id} does not hand its extended card to this root agent; it may be asked through others only",
+    )
 
 
 def narrowed(offer: Offer, capabilities: frozenset[str]) -> Offer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +31,7 @@ from delegation.credentials import Assertions
 from delegation.http import open_http
 from evidence.dsse import sign_envelope
 from evidence.ledger import Ledger
+from evidence.predicate import Upstream
 from evidence.row import LedgerRow, Side
 from evidence.statement import Invocation, draft
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
@@ -114,8 +115,12 @@ class RootWorld:
         body: bytes | None = None,
         signer: TestSigner | None = None,
         change: Callable[[dict[str, Any]], None] | None = None,
+        upstream: Sequence[Upstream] = (),
     ) -> Task:
-        """A completed task with real provenance; ``change`` edits the statement before it is signed."""
+        """A completed task with real provenance; ``change`` edits the statement before it is signed.
+
+        ``upstream`` are the answers of other agents that it is completed from.
+        """
         self.ran += 1
         decision = Decision(
             reason=Reason.PRINCIPAL_AUTHORIZED,
@@ -149,6 +154,7 @@ class RootWorld:
             invocation=Invocation("req-1", str(grant.rctx["trace_id"]), "s-1", "i-1"),
             sources=["s3"],
             now=self.clock(),
+            upstream=upstream,
         )
         receipt = self.remote_ledger.append(
             LedgerRow(
