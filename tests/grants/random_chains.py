@@ -372,3 +372,24 @@ WILD_CLAIMS: Final[list[Callable[[random.Random, Claims], None]]] = [
     _same_dataset_twice,
     _set("authorization_details", lambda rng: []),
 ]
+
+
+# constraints, each beside each
+
+
+def every_constraint() -> list[dict[str, Any]]:
+    """Constraints of one kind and of two, over every value of every type."""
+    values = list(dict.fromkeys(value for pool in VALUES.values() for value in pool))
+    single: list[dict[str, Any]] = [{name: [value]} for name in oracle.SETS for value in values]
+    single += [{name: bound} for name in oracle.BOUNDS for bound in dict.fromkeys(BOUND_VALUES)]
+    single += [{"prefix": text} for text in ("a", "ab", "b", "\u00e9", "10", "2024-01")]
+    sets: list[dict[str, Any]] = [
+        {name: list(items)}
+        for name in oracle.SETS
+        for items in ((), ("a", "b"), ("a", "ab", "b"), (9, 10), (9, "10"), ("true", "false"), ("10", "10.0"))
+    ]
+    both: list[dict[str, Any]] = [
+        {"min": low, "max": high} for low in (0, "9.5", "2024-01-01") for high in (10, "10.0", "2024-12-31")
+    ]
+    both += [{"one_of": ["a", "ab"], "prefix": "a"}, {"not_one_of": ["ab"], "prefix": "a"}]
+    return single + sets + both

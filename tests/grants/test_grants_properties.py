@@ -16,7 +16,7 @@ from contract.grant import VerifiedGrant
 from contract.scope import Constraint, ScopeError
 from contract.verdict import NotGranted, Reason
 from tests.grants import narrowing_oracle as oracle
-from tests.grants.random_chains import BOUND_VALUES, VALUES, Chain, chains, judged
+from tests.grants.random_chains import Chain, chains, every_constraint, judged
 
 BATCHES, CHAINS = 10, 2_000
 """Together the 20,000 chains."""
@@ -94,25 +94,8 @@ def test_a_chain_that_is_judged_otherwise_has_a_small_example(rng: random.Random
 # constraints, pair by pair
 
 
-def _constraints() -> list[dict[str, object]]:
-    values = list(dict.fromkeys(value for pool in VALUES.values() for value in pool))
-    single: list[dict[str, object]] = [{name: [value]} for name in oracle.SETS for value in values]
-    single += [{name: bound} for name in oracle.BOUNDS for bound in dict.fromkeys(BOUND_VALUES)]
-    single += [{"prefix": text} for text in ("a", "ab", "b", "\u00e9", "10", "2024-01")]
-    sets: list[dict[str, object]] = [
-        {name: list(items)}
-        for name in oracle.SETS
-        for items in ((), ("a", "b"), ("a", "ab", "b"), (9, 10), (9, "10"), ("true", "false"), ("10", "10.0"))
-    ]
-    both: list[dict[str, object]] = [
-        {"min": low, "max": high} for low in (0, "9.5", "2024-01-01") for high in (10, "10.0", "2024-12-31")
-    ]
-    both += [{"one_of": ["a", "ab"], "prefix": "a"}, {"not_one_of": ["ab"], "prefix": "a"}]
-    return single + sets + both
-
-
 def test_the_order_of_constraints_is_the_profiles_for_every_pair() -> None:
-    held = [(raw, Constraint.parse(raw)) for raw in _constraints()]
+    held = [(raw, Constraint.parse(raw)) for raw in every_constraint()]
     for above, parent in held:
         for below, child in held:
             assert parent.covers(child) == oracle.tighter(above, below), (above, below)
@@ -120,7 +103,7 @@ def test_the_order_of_constraints_is_the_profiles_for_every_pair() -> None:
 
 def test_a_constraint_that_is_covered_lets_nothing_more_pass_whatever_the_columns_type() -> None:
     """The check where ``covers`` could be loose: numbers as text, days and moments, prefixes and sets."""
-    held = [(raw, Constraint.parse(raw)) for raw in _constraints()]
+    held = [(raw, Constraint.parse(raw)) for raw in every_constraint()]
     passing = {kind: [oracle.passing(kind, raw) for raw, _ in held] for kind in oracle.UNIVERSE}
     for place, (above, parent) in enumerate(held):
         for other, (below, child) in enumerate(held):
