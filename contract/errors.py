@@ -101,3 +101,10 @@ class DatasetAgentError(Exception):
         if self.details:
             problem["details"] = self.details
         return problem
+
+
+class SignerUnavailable(DatasetAgentError):
+    """A private key that is held elsewhere and cannot be used now. Nothing was signed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Component.GRANTS, Category.UNAVAILABLE, "grants.signer.unavailable", message)

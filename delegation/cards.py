@@ -27,6 +27,7 @@ from google.protobuf.json_format import MessageToDict
 from pydantic import ValidationError
 
 from contract.canonical import InvalidJson, parse_json
+from contract.errors import SignerUnavailable
 from contract.extension import EXTENSION_URI
 from contract.ids import is_slug
 from contract.verdict import NotGranted, Reason
@@ -103,7 +104,8 @@ class CardBook:
 
     def forget_all(self) -> None:
         """As ``forget``, for every agent."""
-        self._kept.clear()
+        for agent_id in list(self._kept):
+            self.forget(agent_id)
 
     async def _fetch(self, agent: TrustedAgent, url: str, now: float) -> RemoteCard:
         try:
@@ -116,6 +118,8 @@ class CardBook:
             return RemoteCard(
                 agent.id, base, self._rpc_url(full, base), full, _offers(agent, base, public, full, known)
             )
+        except SignerUnavailable as error:
+            raise NotGranted(Reason.KEYS_UNAVAILABLE, "a key of this agent cannot be used now") from error
         except (_InvalidCard, UnsafeAddress, SignatureVerificationError) as error:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent.id}: {error}") from error
         except ReplyTooLarge as error:
@@ -150,7 +154,7 @@ class CardBook:
         if not public.capabilities.extended_agent_card:
             return None
         transport = JsonRpcTransport(self.http, public, rpc_url, is_shared_httpx=True)
-        headers = service_parameters(None, {"Authorization": self._assertions.bearer(agent.id, now)})
+        headers = service_parameters(None, {"Authorization": await self._assertions.fresh(agent.id, now)})
         try:
             return await transport.get_extended_agent_card(
                 GetExtendedAgentCardRequest(), context=ClientCallContext(service_parameters=headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +37,10 @@ class Assertions:
     def waits(self) -> bool:
         """Whether making one asks another process."""
         return waits(self._signer)
+
+    async def fresh(self, audience: str, now: float) -> str:
+        """As ``bearer``; where another process has the key, the event loop does not wait for it."""
+        return await asyncio.to_thread(self.bearer, audience, now) if self.waits else self.bearer(audience, now)
 
     def bearer(self, audience: str, now: float) -> str:
         """The value of an Authorization header for ``audience``. ``now`` is POSIX seconds."""

@@ -37,7 +37,7 @@ from google.adk.events.event_actions import EventActions
 from pydantic import PrivateAttr
 
 from contract.call import CALL_MEDIA_TYPE, Call
-from contract.errors import DatasetAgentError
+from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.verdict import VERDICTS, NotGranted, Reason
 from delegation.cards import RemoteCard
 from delegation.http import ReplyTooLarge
@@ -56,12 +56,16 @@ _SHOWN_STATE: Final = {
 
 
 class Exchange:
-    """One attempt: the call that leaves, how its headers are made, and the first reply to it."""
+    """One attempt: the call that leaves, how its headers are made, and the first reply to it.
 
-    def __init__(self, call: Call, prepare: Callable[[], Sent], *, timeout: float) -> None:
+    ``waits`` says that ``prepare`` asks another process for a signature.
+    """
+
+    def __init__(self, call: Call, prepare: Callable[[], Sent], *, timeout: float, waits: bool = False) -> None:
         self.call = call
         self.prepare = prepare
         self.timeout = timeout
+        self.waits = waits
         self.sent: Sent | None = None
         self._reply: Reply | None = None
 
@@ -176,10 +180,13 @@ def _interceptor(exchange: Exchange) -> RequestInterceptor:
         ctx: InvocationContext, message: Message, params: ParametersConfig
     ) -> tuple[Message | Event, ParametersConfig]:
         try:
-            exchange.sent = exchange.prepare()
+            exchange.sent = await asyncio.to_thread(exchange.prepare) if exchange.waits else exchange.prepare()
         except NotGranted as stop:
             verdict = VERDICTS[stop.reason].value
             exchange.settle(Reply(outcome=Outcome(verdict), reason=stop.reason, message=stop.message))
+            return _event(ctx, exchange.reply), params
+        except SignerUnavailable:
+            exchange.settle(Reply.failed(Reason.KEYS_UNAVAILABLE, "a key of this agent cannot be used now"))
             return _event(ctx, exchange.reply), params
         except DatasetAgentError:
             return _event(ctx, exchange.reply), params

@@ -2,13 +2,17 @@
 
 A writer thread was measured too: with Python's lock it costs a lone caller half as much
 again and gains nothing for many. What must not block the loop is *another process's*
-transaction, so a busy ledger is tried again later instead of waited for.
+transaction, so a busy ledger is tried again later instead of waited for. Where another
+process has the key that signs checkpoints, a thread commits after all, and rows gather
+meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from evidence.checkpoint import Receipt
@@ -27,12 +31,22 @@ class GroupCommit:
     """Gathers rows per event loop and commits them when the tasks that are ready have run.
 
     ``commit`` commits all or none, and raises ``LedgerBusy`` at once where it cannot start.
+    ``in_thread`` says whether it would hold up the loop.
     """
 
-    def __init__(self, commit: Callable[[Sequence[Concealed]], list[Receipt]], *, patience: float) -> None:
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Concealed]], list[Receipt]],
+        *,
+        patience: float,
+        in_thread: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._commit = commit
         self._patience = patience
+        self._in_thread = in_thread
         self._gathering: dict[asyncio.AbstractEventLoop, _Group] = {}
+        self._draining: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        self._thread: ThreadPoolExecutor | None = None
 
     async def submit(self, row: Concealed) -> Receipt:
         """The receipt of ``row``, or whatever the commit of its group raised."""
@@ -45,8 +59,18 @@ class GroupCommit:
         group.append((row, future))
         return await future
 
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
     def _flush(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
-        group = self._gathering[loop]
+        if self._in_thread():
+            if loop not in self._draining:
+                self._draining[loop] = loop.create_task(self._drain(loop))
+            return
+        group = self._gathering.get(loop)
+        if group is None:  # a thread has taken it
+            return
         try:
             outcomes: Sequence[Receipt | Exception] = self._commit([row for row, _ in group])
         except LedgerBusy as busy:
@@ -57,10 +81,37 @@ class GroupCommit:
         except Exception as error:
             outcomes = [error] * len(group)
         del self._gathering[loop]
-        for (_, future), outcome in zip(group, outcomes, strict=True):
-            if future.done():  # its caller was cancelled
-                continue
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+        _settle(group, outcomes)
+
+    async def _drain(self, loop: asyncio.AbstractEventLoop) -> None:
+        """One group after the other in the thread, until none has gathered."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evidence-ledger")
+        try:
+            while (group := self._gathering.pop(loop, None)) is not None:
+                _settle(group, await loop.run_in_executor(self._thread, self._patiently, [row for row, _ in group]))
+        finally:
+            del self._draining[loop]
+
+    def _patiently(self, rows: Sequence[Concealed]) -> Sequence[Receipt | Exception]:
+        """In the thread: the outcomes of a group, waiting for other processes."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._commit(rows)
+            except LedgerBusy as busy:
+                if time.monotonic() > deadline:
+                    return [busy] * len(rows)
+                time.sleep(_RETRY_SECONDS)
+            except Exception as error:
+                return [error] * len(rows)
+
+
+def _settle(group: _Group, outcomes: Sequence[Receipt | Exception]) -> None:
+    for (_, future), outcome in zip(group, outcomes, strict=True):
+        if future.done():  # its caller was cancelled
+            continue
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

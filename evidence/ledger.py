@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
@@ -51,7 +52,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._files = files_of(path)
         self._newest: Checkpoint | None = None
-        self._group = GroupCommit(self._commit, patience=BUSY_SECONDS)
+        self._group = GroupCommit(self._commit, patience=BUSY_SECONDS, in_thread=lambda: waits(self._signer))
 
     @classmethod
     def open(
@@ -124,7 +125,7 @@ class Ledger:
         """``append`` in an event loop: rows that wait together share one sync to disk.
 
         The loop stands still for the sync (a fifth of a millisecond on an ordinary disk),
-        never for another process. A caller that is cancelled while it waits has still
+        never for another process: where one of those has the key, a thread commits. A caller that is cancelled while it waits has still
         written its row.
         """
         with _withheld_on_fault():
@@ -145,11 +146,15 @@ class Ledger:
     def health(self) -> None:
         """Take the write lock, read the head, write nothing. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
         with _withheld_on_fault():
+            if not self._lock.acquire(blocking=False):  # a thread of this process is at work, as below
+                return
             try:
-                with self._lock, self._transaction():
+                with self._transaction():
                     self._continued(read_head(self._connection))
             except LedgerBusy:  # another writer is at work: the ledger is writable
                 return
+            finally:
+                self._lock.release()
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
         """Entries from ``start`` on, as of one commit, unverified."""
@@ -191,6 +196,7 @@ class Ledger:
             ) from error
 
     def close(self) -> None:
+        self._group.close()
         with self._lock:
             self._connection.close()
         self._subjects.close()

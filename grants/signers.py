@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.key_ring import KeyRing
 from contract.settings import Settings
 from contract.signing import PublicKey, Signer
@@ -23,7 +23,7 @@ PREFIX: Final = "DATASET_AGENT_"
 class ForeignSigner:
     """A signer that other code made: it never returns a signature that is not its key's.
 
-    ``sign`` raises ``grants.signer.unavailable``, whatever went wrong there; the text of a
+    ``sign`` raises ``SignerUnavailable``, whatever went wrong there; the text of a
     foreign fault may hold a secret, so only its type is told.
     """
 
@@ -48,12 +48,9 @@ class ForeignSigner:
     def __repr__(self) -> str:
         return f"ForeignSigner({self._setting}, kid={self._public.thumbprint!r})"
 
-    def _unavailable(self, what: str) -> DatasetAgentError:
-        return DatasetAgentError(
-            Component.GRANTS,
-            Category.UNAVAILABLE,
-            "grants.signer.unavailable",
-            f"the signer that {self._setting} names {what}: see that it runs and holds the key that trust.toml pins",
+    def _unavailable(self, what: str) -> SignerUnavailable:
+        return SignerUnavailable(
+            f"the signer that {self._setting} names {what}: see that it runs and holds the key that trust.toml pins"
         )
 
 

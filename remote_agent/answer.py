@@ -22,11 +22,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 from datetime import datetime
 
 from cache.result_cache import Hit
 from contract.authority import Authority
+from contract.errors import DatasetAgentError
 from contract.grant import VerifiedGrant
+from contract.key_ring import sign_with, waits
 from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 from contract.scope import Scope
@@ -41,6 +44,8 @@ from queries.govern import govern
 from remote_agent.hop import check_reach, delegate
 from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Supplied, Trail
 from remote_agent.service import ServedDataset, Service, World
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +69,7 @@ async def answer(request: Request, service: Service, execute: Execute) -> Answer
         await recheck(authority, service)
         statement = describe(authority, call, supplied, found, request, service)
         receipt = await record(trail, service)
-        envelope = seal(statement, receipt, service)
+        envelope = await seal(statement, receipt, service)
         return release(authority, call, found, receipt, envelope)
 
     return await accountable(path, trail, service)
@@ -218,7 +223,7 @@ async def record(trail: Trail, service: Service) -> Receipt:
     return await past_cancelling(service.ledger.append_async(trail.row(service.agent_id, service.clock())))
 
 
-async def past_cancelling(work: Awaitable[Receipt]) -> Receipt:
+async def past_cancelling(work: Awaitable[T]) -> T:
     """Await ``work`` to its end, whoever cancels the waiting task meanwhile."""
     writing = asyncio.ensure_future(work)
     while not writing.done():
@@ -261,9 +266,19 @@ def describe(
     )
 
 
-def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str, object]:
-    """The signed in-toto statement about the bytes that will be sent, with its place in the ledger."""
-    return statement.seal(receipt, service.signer)
+async def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str, object]:
+    """The signed in-toto statement about the bytes that will be sent, with its place in the ledger.
+
+    A key that another process holds is not waited for in the event loop. Raises ``EVIDENCE_UNAVAILABLE``.
+    """
+    try:
+        if not waits(service.signer):
+            return statement.seal(receipt, service.signer)
+        return await past_cancelling(sign_with(service.signer, lambda signer: statement.seal(receipt, signer)))
+    except DatasetAgentError as fault:
+        raise NotGranted(
+            Reason.EVIDENCE_UNAVAILABLE, "the answer could not be signed, so nothing is released"
+        ) from fault
 
 
 def release(

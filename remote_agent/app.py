@@ -6,6 +6,7 @@ route but those last four is behind ``authentication.Gate``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -17,6 +18,8 @@ from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
 
 from contract.canonical import canonical_json, sha256_hex
+from contract.errors import DatasetAgentError
+from contract.key_ring import sign_with, waits
 from contract.telemetry import quiet_content_loggers
 from contract.verdict import Verdict
 from grants.client import authenticate_client
@@ -67,13 +70,20 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
             if found.decision.verdict is not Verdict.GRANTED:
                 raise InvalidParamsError(message=f"{found.decision.reason}: {found.decision.rationale}")
             broken, descriptors = [], list(shown)
-        return build_card(
-            descriptors,
-            broken=broken,
-            agent_id=service.agent_id,
-            public_url=lifecycle.public_url,
-            signer=service.signer,
+        return await sign_with(
+            service.signer,
+            lambda signer: build_card(
+                descriptors,
+                broken=broken,
+                agent_id=service.agent_id,
+                public_url=lifecycle.public_url,
+                signer=signer,
+            ),
         )
+
+    @app.exception_handler(DatasetAgentError)
+    async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
+        return JSONResponse(error.to_problem_json(), error.http_status_code(), media_type="application/problem+json")
 
     handler = GovernedRequestHandler(respond, extended_card, TaskMemory(settings.max_tasks))
     contexts = GovernedContextBuilder()
@@ -113,7 +123,7 @@ def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
 
     @app.get("/.well-known/agent-card.json")
     async def agent_card(request: Request) -> Response:
-        card = lifecycle.public_card()
+        card = await asyncio.to_thread(lifecycle.public_card) if waits(service.signer) else lifecycle.public_card()
         etag = f'"{sha256_hex(canonical_json(card))}"'
         headers = {"ETag": etag, "Cache-Control": "public, max-age=60"}
         if etag in request.headers.get("if-none-match", ""):

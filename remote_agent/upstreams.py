@@ -60,7 +60,7 @@ class A2aUpstreams:
         card = self._cards.verified(errand.plan.agent_id)
         if card is None:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, "there is no verified card of the agent to be asked")
-        exchange = Exchange(errand.plan.call, errand.prepare, timeout=errand.timeout)
+        exchange = Exchange(errand.plan.call, errand.prepare, timeout=errand.timeout, waits=self._assertions.waits)
         await self._executor.send(authority, errand.name, Delegate(card, exchange, self._cards.http))
         return exchange.sent, exchange.reply
 

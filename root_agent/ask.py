@@ -22,6 +22,7 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from contract.call import Call
+from contract.errors import SignerUnavailable
 from contract.key_ring import sign_with
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
@@ -55,6 +56,10 @@ async def take(step: Step, asking: Asking, service: Service) -> Asking:
         return await step(asking, service)
     except NotGranted as stop:
         return asking.stopped(stop.decision(service.world.policy_version))
+    except SignerUnavailable as fault:
+        log.error("asking stopped in %s: %s", getattr(step, "__name__", "a step"), fault.message)
+        unsigned = NotGranted(Reason.KEYS_UNAVAILABLE, "a key of this agent cannot be used now, so nothing is signed")
+        return asking.stopped(unsigned.decision(service.world.policy_version))
     except Exception as fault:
         # The text of an unforeseen fault may quote an argument or a row: only its type is logged.
         log.error("asking failed in %s with %s", getattr(step, "__name__", "a step"), type(fault).__name__)

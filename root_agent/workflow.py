@@ -15,6 +15,7 @@ from google.adk.events.event import Event
 from google.adk.workflow import DEFAULT_ROUTE, START, FunctionNode, Workflow
 from google.genai import types
 
+from contract.key_ring import waits
 from contract.verdict import NotGranted, Reason, Verdict
 from delegation.cards import CardBook
 from delegation.remote import Delegate, Exchange
@@ -106,7 +107,12 @@ class Nodes:
         if planned is None or card is None or not isinstance(cards, CardBook):
             reply = Reply.failed(Reason.REMOTE_CARD_INVALID, "there is no verified card of the planned agent")
             return ask.settle(asking, service, None, reply)
-        exchange = Exchange(planned.call, lambda: ask.prepare(asking, service), timeout=service.call_timeout)
+        exchange = Exchange(
+            planned.call,
+            lambda: ask.prepare(asking, service),
+            timeout=service.call_timeout,
+            waits=waits(service.holder),
+        )
         await ctx.run_node(Delegate(card, exchange, cards.http))
         return ask.settle(asking, service, exchange.sent, exchange.reply)
 
