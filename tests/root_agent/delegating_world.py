@@ -104,19 +104,29 @@ def chain(arrived: Arrived) -> tuple[str, ...]:
     return tuple(arrived.headers[GRANT_HEADER.lower()].split(","))
 
 
-def passed_on(world: RootWorld, arrived: Arrived, lab: Lab) -> VerifiedGrant:
-    """What the lab makes of the leaf that the first agent derives for it: the real verification."""
-    operation = Operation("SendMessage", call_hash=Call.parse(LAB_CALL).call_hash)
+def lab_chain(world: RootWorld, arrived: Arrived, lab: Lab) -> tuple[str, ...]:
+    """What the first agent derives for the lab. Raises as ``derive``."""
     held = world.grant(arrived).scope_at(LAB_DATASET, LAB_ID)
-    assert held is not None
-    now = world.clock()
-    tokens = derive(chain(arrived), lab_client(world), audience=lab.entry, operation=operation, now=now, narrow=[held])
-    trust = pinning(replace(world.service.trust, agents={AGENT_ID: world.service.trust.agents[AGENT_ID]}), lab.entry)
-    return verify(",".join(tokens), trust=trust, audience=LAB_ID, client=AGENT_ID, operation=operation, now=now)
+    operation, now = lab_operation(), world.clock()
+    narrow = None if held is None else [held]
+    return derive(chain(arrived), world.remote.signer, audience=lab.entry, operation=operation, now=now, narrow=narrow)
 
 
-def lab_client(world: RootWorld) -> TestSigner:
-    return world.remote.signer
+def passed_on(world: RootWorld, arrived: Arrived, lab: Lab) -> VerifiedGrant:
+    """What the lab makes of that: the real verification, where the root agent is not known."""
+    agents = {AGENT_ID: world.service.trust.agents[AGENT_ID]}
+    return verify(
+        ",".join(lab_chain(world, arrived, lab)),
+        trust=pinning(replace(world.service.trust, agents=agents), lab.entry),
+        audience=LAB_ID,
+        client=AGENT_ID,
+        operation=lab_operation(),
+        now=world.clock(),
+    )
+
+
+def lab_operation() -> Operation:
+    return Operation("SendMessage", call_hash=Call.parse(LAB_CALL).call_hash)
 
 
 def lab_answer(

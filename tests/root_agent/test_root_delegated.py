@@ -18,6 +18,7 @@ from control_plane.policy import Outcome, PolicyAnswer, PolicyRequest
 from evidence.provenance import verify_provenance
 from evidence.statement import upstream_digest
 from evidence.tree import verify_tree, walk
+from grants.derive import derive
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
@@ -32,6 +33,8 @@ from tests.root_agent.delegating_world import (
     delegating,
     honest,
     lab_answer,
+    lab_chain,
+    lab_operation,
     open_lab,
     passed_on,
 )
@@ -39,6 +42,7 @@ from tests.root_agent.root_world import QUESTION, ROOT_ID, RootWorld, shipped_wo
 from tests.root_agent.scripted_remote import AGENT_ID, AgentServer, Arrived, rejected, shipped
 
 BATCHES = "purification-batches"
+PLAIN = {"dataset": BATCHES, "capability": "search", "arguments": {"query": "B001"}}
 
 
 @pytest.fixture(scope="module")
@@ -110,26 +114,28 @@ async def test_the_grant_names_each_dataset_its_agent_and_how_often_it_may_be_pa
 async def test_the_grant_of_a_plain_call_names_one_dataset_and_cannot_be_passed_on(
     root: RootAgent, world: RootWorld, lab: Lab
 ) -> None:
-    caught: list[NotGranted] = []
-
-    async def greedy(arrived: Arrived) -> Task:
-        try:
-            passed_on(world, arrived, lab)
-        except (NotGranted, AssertionError) as stop:
-            caught.append(stop) if isinstance(stop, NotGranted) else None
-        return await world.honest(arrived)
-
-    world.remote.script = greedy
-    plain = {"dataset": BATCHES, "capability": "search", "arguments": {"query": "B001"}}
-    assert (await ask(root, world, call=plain)).verdict.value == "GRANTED"
-    assert [scope.dataset for scope in world.grant(world.remote.arrived[0]).scopes] == [BATCHES]
+    world.remote.script = world.honest
+    assert (await ask(root, world, call=PLAIN)).verdict.value == "GRANTED"
+    arrived = world.remote.arrived[0]
+    assert [scope.dataset for scope in world.grant(arrived).scopes] == [BATCHES]
+    with pytest.raises(NotGranted) as stop:
+        lab_chain(world, arrived, lab)
+    assert stop.value.reason is Reason.GRANT_TOO_DEEP
 
 
-async def test_a_leaf_that_the_lab_got_cannot_be_passed_on_again(root: RootAgent, world: RootWorld, lab: Lab) -> None:
+async def test_the_second_agent_cannot_pass_on_what_it_got(root: RootAgent, world: RootWorld, lab: Lab) -> None:
     await ask(root, world)
-    first, second = world.grant(world.remote.arrived[0]), passed_on(world, world.remote.arrived[0], lab)
-    assert (first.txn, first.root_jti) == (second.txn, second.root_jti)
-    assert second.client == AGENT_ID
+    held = lab_chain(world, world.remote.arrived[0], lab)
+    with pytest.raises(NotGranted) as stop:
+        derive(held, lab.signer, audience=lab.entry, operation=lab_operation(), now=world.clock())
+    assert stop.value.reason is Reason.GRANT_TOO_DEEP
+
+
+async def test_one_root_token_and_one_transaction_join_both_grants(root: RootAgent, world: RootWorld, lab: Lab) -> None:
+    await ask(root, world)
+    arrived = world.remote.arrived[0]
+    first, second = world.grant(arrived), passed_on(world, arrived, lab)
+    assert (second.root_jti, second.txn, second.client) == (first.root_jti, first.txn, AGENT_ID)
 
 
 async def test_the_policy_of_each_dataset_narrows_its_own_entry(root: RootAgent, world: RootWorld) -> None:
@@ -181,8 +187,7 @@ async def test_an_agent_that_is_away_stops_the_call_that_it_completes_and_no_oth
     world.service.cards.forget(LAB_ID)
     assert (await ask(root, world)).decision.reason is Reason.REMOTE_UNREACHABLE
     world.remote.script = world.honest
-    plain = {"dataset": BATCHES, "capability": "search", "arguments": {"query": "B001"}}
-    assert (await ask(root, world, call=plain)).verdict.value == "GRANTED"
+    assert (await ask(root, world, call=PLAIN)).verdict.value == "GRANTED"
 
 
 async def test_an_agent_that_the_root_does_not_know_completes_nothing(root: RootAgent, world: RootWorld) -> None:
@@ -346,8 +351,7 @@ async def test_a_plain_answer_that_rests_on_another_agents_is_not_shown(
         return world.answer(world.grant(arrived), Call.parse(arrived.call), upstream=[theirs])
 
     world.remote.script = borrowed
-    plain = {"dataset": BATCHES, "capability": "search", "arguments": {"query": "B001"}}
-    assert (await ask(root, world, call=plain)).decision.reason is Reason.REMOTE_PROVENANCE_INVALID
+    assert (await ask(root, world, call=PLAIN)).decision.reason is Reason.REMOTE_PROVENANCE_INVALID
 
 
 async def test_an_answer_with_the_branch_of_an_earlier_asking_is_not_shown(
@@ -424,8 +428,7 @@ async def test_an_answer_of_another_trace_is_not_shown(root: RootAgent, world: R
 
     delegate(world, TO_LAB)
     world.remote.script = answered
-    plain = {"dataset": BATCHES, "capability": "search", "arguments": {"query": "B001"}}
-    assert (await ask(root, world, call=plain)).decision.reason is Reason.REMOTE_PROVENANCE_INVALID
+    assert (await ask(root, world, call=PLAIN)).decision.reason is Reason.REMOTE_PROVENANCE_INVALID
 
 
 async def test_an_agent_whose_key_was_replaced_completes_nothing(root: RootAgent, world: RootWorld, lab: Lab) -> None:
