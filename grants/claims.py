@@ -43,7 +43,7 @@ MAX_ROOT_LIFE: Final = 300
 MAX_LEAF_LIFE: Final = 60
 SKEW: Final = 5
 """Seconds by which two clocks may differ."""
-MAX_REMEMBERED_ENTRIES_BYTES: Final = 2_048
+MAX_REMEMBERED_ENTRIES_BYTES: Final = 1_024
 
 
 _entries: Final = Bounded[bytes, "tuple[Detail, ...]"](256)
