@@ -29,7 +29,8 @@ def test_an_attack_is_refused_by_its_name_and_leaves_one_row(target: Target, doo
     assert row["client"] == attempt.client
     assert (row["rows_returned"], row["execution_id"], row["cache"]) == (None, None, None)
 
-    if attempt.honest is not None:
+    # the honest grant runs a query: through two of the doors for each attack, by turns
+    if attempt.honest is not None and (ATTACKS.index(attack) + DOORS.index(door)) % 2:
         answer = target.post(door, scene.call, (attempt.honest,), client=attempt.honest_client or attempt.client)
         assert answer.state == "TASK_STATE_COMPLETED"
         assert answer.shown == ["result", "provenance"]
