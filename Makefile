@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format wheel-test mutants bench lock
+.PHONY: help setup demo example test check lint format wheel-test mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,6 +24,9 @@ setup: .venv/.project ## .venv from requirements.lock, and the project in it; do
 
 demo: setup ## the whole story over loopback HTTP
 	@$(BIN)/dataset-agent demo
+
+example: setup ## two dataset agents, one of which completes its answer from the other
+	@$(BIN)/python -m examples.two_agents
 
 test: setup ## the tests
 	$(BIN)/python -m pytest
