@@ -112,8 +112,8 @@ class Settings(BaseSettings):
     max_result_bytes: int = Field(default=2**20, ge=1024, description="Largest inline result in bytes.")
     max_body_bytes: int = Field(default=256 * 1024, ge=1024, description="Largest request body in bytes.")
     max_tasks: int = Field(default=10_000, ge=1, description="Tasks remembered by a dataset agent.")
-    call_timeout: float = Field(default=60.0, gt=0, le=600, description="Root's longest wait for a remote in seconds.")
-    card_ttl: float = Field(default=60.0, ge=0, description="How long the root keeps a verified card in seconds.")
+    call_timeout: float = Field(default=60.0, gt=0, le=600, description="Longest wait for another agent in seconds.")
+    card_ttl: float = Field(default=60.0, ge=0, description="How long a verified card is kept in seconds.")
     discovery_limit: int = Field(default=5, ge=1, le=50, description="Datasets shown after the authorization filter.")
 
     oidc_issuer: Annotated[str, _read_by(provider.issuer_url)] | None = Field(
