@@ -1,9 +1,10 @@
-"""``provenance verify``: whether a saved answer is what its dataset agent signed, and what it says; works offline."""
+"""``provenance verify``: whether a saved answer, and all it rests on, is what its agents signed; works offline."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,6 +20,8 @@ from evidence.artifact import MAX_ARTIFACT_BYTES, read_artifact
 from evidence.dsse import InvalidProvenance
 from evidence.predicate import Statement
 from evidence.provenance import verify_saved
+from evidence.tree import Branch, verify_tree, walk
+from grants.trust import TrustedAgent, load_trust
 
 provenance_app = typer.Typer(help="Verify a saved answer offline.", no_args_is_help=True)
 
@@ -35,30 +38,93 @@ def verify(
     rows: Annotated[bool, typer.Option("--rows", help="Show the rows that are vouched for.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify a saved answer with the pinned public key and no service running, and say what it vouches for."""
+    """Verify a saved answer and every answer it rests on, with pinned public keys and no service running.
+
+    It says what the answer vouches for, and which agent asked which other.
+    """
     settings = load_settings()
     signer = audited_agent(settings, agent or settings.agent_id)
+    agents = load_trust(settings.trust_path).agents
     artifact = read_artifact(file)
     try:
         statement, key = verify_saved(artifact.envelope, signer.every_key, body=artifact.body, agent_id=signer.id)
+        branches = verify_tree(statement, {name: pinned.every_key for name, pinned in agents.items()})
     except InvalidProvenance as error:
         if as_json:
             print_json({"verified": False, "check": error.check, "problem": str(error)})
             raise typer.Exit(EXIT_FAULT) from error
         raise fail(f"the provenance of {file} does NOT hold ({error.check}): {error}") from error
-    retired = key != signer.key
+    tree = Branch(statement, key, None, branches)
+    retired = key not in signer.accepted_keys
     if as_json:
         signed_by = {"agent_id": signer.id, "kid": key.thumbprint, "retired": retired}
-        result = _read(artifact.body)
-        print_json({"verified": True, "signed_by": signed_by, "statement": statement.to_json(), "result": result})
+        told = {"verified": True, "signed_by": signed_by, "statement": statement.to_json(), "tree": _told(tree, agents)}
+        print_json(told | {"result": _read(artifact.body)})
         return
     say(f"The provenance holds: signed by {signer.id}")
     say("The rows are the bytes it speaks of.")
     if retired:
         note("the key is retired: it vouches for this answer only as far as nobody else had it then")
     table("", ("statement", "value"), _facts(statement, key, retired))
+    if branches:
+        _show_tree(tree, agents)
     if rows:
         _show_rows(statement, artifact.body)
+
+
+def _show_tree(tree: Branch, agents: Mapping[str, TrustedAgent]) -> None:
+    """One agent a line, below the one that asked it."""
+    told = [(level, _branch(branch, agents)) for level, branch in [(0, tree), *walk(tree.branches)]]
+    further = len(told) - 1
+    say(f"It rests on what {further} more agent{'s' if further > 1 else ''} answered, each by its pinned key:")
+    if any(branch["retired"] for _, branch in told[1:]):
+        note("a key in the tree is retired: it vouches for its answer only as far as nobody else had it then")
+    shown = [
+        ("  " * level + branch["agent_id"], f"{branch['dataset']} {branch['capability']}", branch["rows_returned"])
+        + tuple(branch[name] for name in _BRANCH)
+        for level, branch in told
+    ]
+    table("", ("agent", "asked for", "rows", *_BRANCH.values()), shown, lead=("agent", "asked for", "rows"))
+
+
+_BRANCH: Final = {
+    "asked_by": "asked by",
+    "revision": "revision",
+    "policy_id": "granted by",
+    "cache": "cache",
+    "ledger_row": "ledger row",
+    "task_id": "task",
+    "result_sha256": "result sha-256",
+    "kid": "key",
+}
+
+
+def _told(branch: Branch, agents: Mapping[str, TrustedAgent]) -> dict[str, Any]:
+    """A branch and all below it, for programs."""
+    return _branch(branch, agents) | {"upstream": [_told(below, agents) for below in branch.branches]}
+
+
+def _branch(branch: Branch, agents: Mapping[str, TrustedAgent]) -> dict[str, Any]:
+    told = branch.statement.predicate
+    return {
+        "agent_id": told.agent.id,
+        "kid": branch.key.thumbprint,
+        "retired": branch.key not in agents[told.agent.id].accepted_keys,
+        "task_id": branch.task_id,
+        "asked_by": told.grant.client,
+        "dataset": told.dataset.dataset_id,
+        "revision": told.dataset.revision,
+        "capability": told.operation.capability,
+        "decision_id": told.decision.decision_id,
+        "policy_id": told.decision.policy_id,
+        "policy_version": told.decision.policy_version,
+        "leaf_jti": told.grant.jti,
+        "tool_origin": told.execution.tool_origin,
+        "cache": told.cache.outcome,
+        "rows_returned": told.authorization.rows_returned,
+        "result_sha256": branch.statement.result_digest,
+        "ledger_row": told.ledger["index"],
+    }
 
 
 def _facts(statement: Statement, key: PublicKey, retired: bool) -> list[tuple[str, object]]:
