@@ -13,6 +13,7 @@ from evidence.dsse import InvalidProvenance, open_envelope, signing_key
 from evidence.entry import Entry, mismatches
 from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement
 from evidence.row import Cell
+from evidence.statement import upstream_digest
 
 
 def verify_provenance(
@@ -106,6 +107,7 @@ def differences(statement: Statement, entry: Entry) -> tuple[str, ...]:
         "revision": told.dataset.revision,
         "capability": told.operation.capability,
         "rows_returned": told.authorization.rows_returned,
+        "upstream_digest": upstream_digest(told.upstream[0].envelope) if told.upstream else None,
     }
     found = [name for name, value in plain.items() if entry.cells[name] != value]
     if entry.index != receipt.index or entry.computed_leaf() != receipt.leaf_hash:

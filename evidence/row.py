@@ -74,7 +74,8 @@ class LedgerRow(Strict):
     ``call_hash`` and ``result_digest`` are stored as commitments only. ``requested_*`` is
     what was asked for, ``dataset`` and ``capability`` what was resolved (absent where
     nothing was). ``caused_by`` is the decision an approval or a block belongs to.
-    ``upstream_digest`` is the SHA-256 of the payload of the remote's envelope.
+    ``upstream_digest`` is the SHA-256 of the payload of the envelope that the result rests on:
+    at the root agent the dataset agent's, at a dataset agent that of the one it asked.
     """
 
     kind: Annotated[Kind, Field(strict=False)] = Kind.TERMINAL

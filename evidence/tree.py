@@ -20,7 +20,7 @@ MAX_LEVELS: Final = 4
 """The root agent's statement and those of the three agents that a chain of four tokens reaches."""
 
 Keys = Mapping[str, Sequence[PublicKey]]
-"""By agent id the keys its statements may be signed by; the present one alone for what arrives."""
+"""By agent id the keys its statements may be signed by: of an answer that arrives, none of a retired one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _branches(above: Statement, keys: Keys, leaves: set[str], level: int) -> tup
 def _branch(above: Statement, stated: Upstream, keys: Keys, leaves: set[str], level: int) -> Branch:
     known = tuple(keys.get(stated.agent_id, ()))
     if not known:
-        raise InvalidProvenance("upstream", "an upstream agent has no pinned key")
+        raise InvalidProvenance("upstream", f"no key is trusted here for {stated.agent_id}, whose answer it rests on")
     key = signing_key(stated.envelope, known)
     statement = read_statement(open_envelope(stated.envelope, key))
     if statement.predicate.agent.id != stated.agent_id:

@@ -19,8 +19,8 @@ from evidence.checkpoint import Receipt
 from evidence.dsse import InvalidProvenance, open_envelope, sign_envelope
 from evidence.ledger import Ledger
 from evidence.predicate import Statement
-from evidence.provenance import differences, verify_provenance
-from evidence.statement import Draft, Invocation, draft, relay, upstream_digest
+from evidence.provenance import differences, read_statement, verify_provenance
+from evidence.statement import Draft, Invocation, draft, relay, upstream_digest, upstream_of
 from evidence.tree import verify_tree
 from tests.authority_builder import make_authority
 from tests.evidence.evidence_builders import (
@@ -283,6 +283,22 @@ def test_the_ledger_s_entry_agrees_with_the_statement(envelope: dict[str, Any], 
     own, other = ledger.rows()
     assert differences(statement, own) == ()
     assert set(differences(statement, other)) >= {"decision_id", "leaf_hash", "call", "result"}
+
+
+def test_the_entry_of_an_agent_that_asked_another_agrees_on_what_its_result_rests_on(
+    authority: Authority, ledger: Ledger, envelope: dict[str, Any]
+) -> None:
+    theirs = upstream_of(verify_provenance(envelope, KEY, body=BODY), envelope, "task-2")
+    made = draft(authority, **draft_members(upstream=[theirs]))
+    members = {"decision_id": "dec-1", "policy_id": "BPD-DATA-001", "rows_returned": DOCUMENT.row_count}
+    members |= {"result_digest": made.result_digest, "leaf_digest": "d" * 64}
+    right = make_row(upstream_digest=upstream_digest(envelope), **members)
+    wrong = make_row(upstream_digest="0" * 64, **members)
+    told = [
+        differences(read_statement(made.statement(receipt)), list(ledger.rows())[-1])
+        for receipt in (ledger.append(row) for row in (right, wrong, make_row(**members)))
+    ]
+    assert told == [(), ("upstream_digest",), ("upstream_digest",)]
 
 
 def test_a_hit_names_the_run_that_produced_it(authority: Authority, ledger: Ledger) -> None:
