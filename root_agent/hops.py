@@ -65,7 +65,7 @@ def verify_hops(statement: Statement, asking: Asking, service: Service) -> None:
     ``statement`` is the asked agent's own, verified already. Raises
     ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
-    keys = {agent.id: (agent.key,) for agent in service.trust.agents.values()}
+    keys = {agent.id: agent.accepted_keys for agent in service.trust.agents.values()}
     if statement.predicate.invocation.trace_id != asking.trace_id:
         raise _unproven("the provenance names another trace")
     try:
