@@ -8,6 +8,7 @@ since nobody could say which of them signs.
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import Any, Final
 
 from contract.errors import DatasetAgentError, SignerUnavailable
@@ -16,6 +17,8 @@ from contract.settings import Settings
 from contract.signing import PublicKey, Signer
 from grants.key_files import FileSigner, LocalSigner, key_fault
 from grants.key_store import KeyName, KeyStore
+
+log = logging.getLogger(__name__)
 
 PREFIX: Final = "DATASET_AGENT_"
 
@@ -49,9 +52,11 @@ class ForeignSigner:
         return f"ForeignSigner({self._setting}, kid={self._public.thumbprint!r})"
 
     def _unavailable(self, what: str) -> SignerUnavailable:
-        return SignerUnavailable(
+        fault = SignerUnavailable(
             f"the signer that {self._setting} names {what}: see that it runs and holds the key that trust.toml pins"
         )
+        log.error(fault.message)
+        return fault
 
 
 def open_signer(settings: Settings, name: KeyName) -> KeyRing:

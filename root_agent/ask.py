@@ -56,8 +56,7 @@ async def take(step: Step, asking: Asking, service: Service) -> Asking:
         return await step(asking, service)
     except NotGranted as stop:
         return asking.stopped(stop.decision(service.world.policy_version))
-    except SignerUnavailable as fault:
-        log.error("asking stopped in %s: %s", getattr(step, "__name__", "a step"), fault.message)
+    except SignerUnavailable:  # the signer has logged how
         unsigned = NotGranted(Reason.KEYS_UNAVAILABLE, "a key of this agent cannot be used now, so nothing is signed")
         return asking.stopped(unsigned.decision(service.world.policy_version))
     except Exception as fault:

@@ -42,7 +42,10 @@ class Request(socketserver.StreamRequestHandler):
         if peer_uid(self.request) != os.geteuid() or not isinstance(self.server, Daemon):
             return
         try:
-            kind, size = self.rfile.read(1), int.from_bytes(self.rfile.read(4), "big")
+            head = self.rfile.read(5)
+            if len(head) < 5:
+                return
+            kind, size = head[:1], int.from_bytes(head[1:], "big")
             message = self.rfile.read(size) if size <= MAX_MESSAGE else b""
             if kind == KEY and size == 0:
                 self.wfile.write(DONE + self.server.signer.public_key.raw)
