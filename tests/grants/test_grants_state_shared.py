@@ -119,3 +119,39 @@ async def test_a_file_put_in_the_place_of_the_open_one_is_a_memory_lost(path: Pa
         await store.spend(grant, policy=None, now=NOW)
     assert stop.value.reason is Reason.REPLAY_MEMORY_LOST
     await store.close()
+
+
+def test_a_full_disk_is_indeterminate_spends_nothing_and_forgets_nothing(path: Path) -> None:
+    spent, grant = header_value(make_chain()), header_value(make_chain())
+    with process(path) as agent, process(path) as other:
+        assert agent("spend", spent) == "OK"
+        assert agent("limit", str(Path(f"{path}-wal").stat().st_size)) == "OK"
+        assert agent("spend", grant) == "STATE_UNAVAILABLE"
+        assert agent("revoke", "txn", "txn-a") == "grants.state.unavailable"
+        assert agent("health") in ("OK", "grants.state.unavailable")
+        assert agent("recheck", spent) == "OK"
+        assert other("spend", spent) == "GRANT_REPLAYED"
+        assert agent("unlimit") == "OK"
+        assert agent("spend", spent) == "GRANT_REPLAYED"
+        assert agent("spend", grant) == "OK"
+        assert other("spend", grant) == "GRANT_REPLAYED"
+
+
+def test_a_killed_process_loses_nothing_and_hinders_nobody(path: Path) -> None:
+    spent = header_value(make_chain())
+    for _ in range(3):
+        with killed(path) as agent:
+            agent("spend", spent)
+    with process(path) as agent:
+        assert agent("spend", spent) == "GRANT_REPLAYED"
+        assert agent("spend", header_value(make_chain())) == "OK"
+
+
+@contextmanager
+def killed(path: Path) -> Iterator[Process]:
+    command = [sys.executable, "-m", "tests.grants.state_worker", str(path)]
+    with subprocess.Popen(command, cwd=HOUSE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield Process(child)
+        finally:
+            child.kill()

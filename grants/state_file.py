@@ -1,0 +1,299 @@
+"""One connection to the SQLite state file.
+
+What is found about the file under the write lock is written down at once (``state_header``).
+A file whose pages do not belong together, or that does not read as a database any more, is
+put aside, and a new one is begun.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from contract.grant import VerifiedGrant
+from contract.verdict import NotGranted
+from grants.state import (
+    SWEEP,
+    Progress,
+    Revocation,
+    RevocationKind,
+    armed_after_loss,
+    armed_at_open,
+    in_order,
+    judge,
+    names_of,
+    remembered_until,
+    replay_key,
+    replayed,
+)
+from grants.state_header import (
+    HEADER_TABLE,
+    Condition,
+    Header,
+    condition,
+    gone_on,
+    next_announced,
+    read_header,
+    write_header,
+)
+from grants.state_paths import (
+    FilesReplaced,
+    FileTorn,
+    Identity,
+    boot_id,
+    create_private,
+    files_of,
+    founding,
+    identity_of,
+    status_of,
+)
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS spent (leaf TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS spent_until ON spent (until);
+CREATE TABLE IF NOT EXISTS revoked (
+  kind TEXT NOT NULL, value TEXT NOT NULL, not_before REAL NOT NULL, PRIMARY KEY (kind, value)
+) WITHOUT ROWID;
+"""
+_REVOKE: Final = (
+    "INSERT INTO revoked VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET not_before = max(not_before, excluded.not_before)"
+)
+LOG_BYTES: Final = 4 * 2**20
+"""Size of the write-ahead log at which it is moved into the file."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the connections of a store know together; ``lost`` is a loss which the file itself cannot tell."""
+
+    seen: Progress | None = None
+    lost: bool = False
+
+    def note(self, progress: Progress) -> None:
+        if self.seen is None or self.seen.behind(progress):
+            self.seen = progress
+
+
+class StateFile:
+    """One connection; ``wait`` is how many seconds it waits for another's lock. Used from one thread."""
+
+    def __init__(self, path: Path, memory: Memory, *, wait: float) -> None:
+        self._path = path
+        self._memory = memory
+        self._wait = wait
+        self._boot = boot_id()
+        self._connection: sqlite3.Connection | None = None
+        self._files: tuple[Identity | None, ...] = (None,)
+
+    @property
+    def identity(self) -> Identity | None:
+        """The file that this connection has open, or tried to open."""
+        return self._files[0]
+
+    def begin(self, now: float) -> None:
+        """Connect for the first time, and arm what is new or was lost while nobody looked."""
+        with self._writing(now) as (_, header):
+            pass
+        self._memory.note(header.progress)
+
+    def spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
+        with self._writing(now) as (connection, header):
+            clock = max(header.clock, now)
+            _judge(connection, grant, policy, header, clock)
+            connection.execute(
+                "DELETE FROM spent WHERE leaf IN (SELECT leaf FROM spent WHERE until < ? LIMIT ?)", (clock, SWEEP)
+            )
+            leaf = (replay_key(grant), remembered_until(grant))
+            if not connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
+                raise replayed()
+            connection.execute("UPDATE memory SET seq = seq + 1, clock = ?", (clock,))
+        self._memory.note(header.progress.further())
+
+    def recheck(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
+        """Reads only, unless something is to be written down about the file itself."""
+        connection, seen = self._current(), self._memory.seen
+        header = read_header(connection)
+        if header is None or self._condition(header, seen) is not Condition.SOUND:
+            with self._writing(now) as (connection, header):
+                pass
+        _judge(connection, grant, policy, header, header.clock)
+        self._memory.note(header.progress)
+
+    def revoke(self, kind: RevocationKind, value: str, not_before: float) -> None:
+        """A loss stays for the next spend to notice: nothing here hides it."""
+        with self._locked() as connection:
+            connection.execute(_REVOKE, (kind.value, value, not_before))
+            if self._settled(connection) is not None:
+                connection.execute("UPDATE memory SET seq = seq + 1")
+
+    def revocations(self) -> list[Revocation]:
+        rows = self._current().execute("SELECT kind, value, not_before FROM revoked")
+        return in_order({(kind, value): instant for kind, value, instant in rows})
+
+    def probe(self) -> None:
+        with self._locked() as connection:
+            self._settled(connection)
+
+    def log_is_long(self) -> bool:
+        status = status_of(f"{self._path}-wal")
+        return status is not None and status.st_size > LOG_BYTES
+
+    def checkpoint(self) -> None:
+        """Move the log into the file, which gets the modification time announced in it. Nobody writes meanwhile."""
+        with self._locked() as connection:
+            header = self._settled(connection)
+            if header is None:
+                return
+            announced = next_announced(header, time.time())
+            connection.execute("UPDATE memory SET modified = ?, announced = ?", (self._modified(), announced))
+        with self._locked() as connection, closing(sqlite3.connect(self._path, timeout=0)) as beside:
+            if self._settled(connection) is None:
+                return
+            beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            os.utime(self._path, ns=(announced, announced))
+
+    def disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def put_aside(self, torn: Identity | None) -> None:
+        """Begin anew beside a torn file, unless another process did; revocations are kept as far as they read."""
+        with founding(self._path):
+            if torn is not None and torn == identity_of(self._path):
+                kept = _legible_revocations(self._path)
+                for suffix in ("-wal", "-shm"):
+                    Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+                os.replace(self._path, f"{self._path}.torn")
+                self._memory.lost = True
+                with closing(self._opened()) as fresh:
+                    fresh.executemany(_REVOKE, kept)
+        self.disconnect()
+
+    @contextmanager
+    def _writing(self, now: float) -> Iterator[tuple[sqlite3.Connection, Header]]:
+        with self._locked() as connection:
+            yield connection, self._settled(connection) or self._rearmed(connection, now)
+
+    @contextmanager
+    def _locked(self) -> Iterator[sqlite3.Connection]:
+        connection = self._current()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except NotGranted:
+            connection.execute("COMMIT")  # keeps what was written down about the file, the only change by then
+            raise
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+        self._check_files()  # or nobody else would ever see what was committed
+
+    def _settled(self, connection: sqlite3.Connection) -> Header | None:
+        """The header under the write lock; ``None`` for a loss, which stays for whoever knows the time to write down."""
+        seen, header = self._memory.seen, read_header(connection)
+        found = self._condition(header, seen)
+        if found is Condition.TORN:
+            raise FileTorn(self.identity)
+        if found is Condition.CLOSED:
+            connection.execute("UPDATE memory SET modified = ?", (self._modified(),))
+        return None if found is Condition.LOST else header
+
+    def _rearmed(self, connection: sqlite3.Connection, now: float) -> Header:
+        """Begin a memory, or go on after a loss."""
+        held, seen = read_header(connection), self._memory.seen
+        first = held is None and seen is None and not self._memory.lost
+        header = gone_on(
+            held,
+            seen,
+            armed=armed_at_open(now) if first else armed_after_loss(now),
+            boot=self._boot,
+            inode=os.stat(self._path).st_ino,
+            modified=self._modified(),
+        )
+        write_header(connection, header)
+        self._memory.lost, self._memory.seen = False, header.progress
+        return header
+
+    def _condition(self, header: Header | None, seen: Progress | None) -> Condition:
+        status, log = os.stat(self._path), status_of(f"{self._path}-wal")
+        return condition(
+            header,
+            seen=seen,
+            lost=self._memory.lost,
+            boot=self._boot,
+            inode=status.st_ino,
+            modified=status.st_mtime_ns,
+            log_in_use=log is not None and log.st_size > 0,
+        )
+
+    def _current(self) -> sqlite3.Connection:
+        if self._connection is None:
+            with founding(self._path):
+                create_private(self._path)
+                self._files = files_of(self._path)
+                self._connection = self._opened()
+                self._files = files_of(self._path)
+        else:
+            self._check_files()
+        return self._connection
+
+    def _opened(self) -> sqlite3.Connection:
+        """A connection whose commits stay in the log until ``checkpoint``, or until the last process closes."""
+        create_private(self._path)
+        connection = sqlite3.connect(self._path, isolation_level=None, timeout=self._wait)
+        try:
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA journal_size_limit = 0")
+            connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._boot else 'FULL'}")
+            connection.executescript(HEADER_TABLE + _TABLES)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _check_files(self) -> None:
+        """A log that was taken away from its file may hold spends and revocations that the next one does not."""
+        files = files_of(self._path)
+        if files == self._files:
+            return
+        if files[0] == self._files[0]:
+            self._memory.lost = True
+        raise FilesReplaced("the state file was replaced")
+
+    def _modified(self) -> int:
+        return os.stat(self._path).st_mtime_ns
+
+
+def _judge(
+    connection: sqlite3.Connection, grant: VerifiedGrant, policy: str | None, header: Header, clock: float
+) -> None:
+    names = names_of(grant, policy)
+    judge(grant, names, _instants(connection, names), armed=header.armed, clock=clock)
+
+
+def _instants(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
+    marks = ", ".join("(?, ?)" for _ in names)
+    rows = connection.execute(
+        f"SELECT kind, value, not_before FROM revoked WHERE (kind, value) IN (VALUES {marks})",  # noqa: S608
+        [part for kind, value in names for part in (kind.value, value)],
+    )
+    held = {(kind, value): float(instant) for kind, value, instant in rows}
+    return [held.get((kind.value, value)) for kind, value in names]
+
+
+def _legible_revocations(path: Path) -> list[tuple[str, str, float]]:
+    try:
+        with closing(sqlite3.connect(path, timeout=0)) as torn:
+            return list(torn.execute("SELECT kind, value, not_before FROM revoked"))
+    except sqlite3.Error:
+        return []

@@ -1,0 +1,92 @@
+"""The files of a SQLite state store: which they are, and who may found them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+PATIENCE_S: Final = 1.0
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_CREATING: Final = threading.Lock()
+
+Identity = tuple[int, int]
+"""Device and inode numbers of a file."""
+
+
+class FilesReplaced(OSError):
+    """A connection's file, or the log beside it, is no longer what other processes open."""
+
+
+class FileTorn(OSError):
+    """Another hand wrote the file under its log, or it does not read as a database any more."""
+
+    def __init__(self, identity: Identity | None) -> None:
+        super().__init__("the state file was written by another hand")
+        self.identity = identity
+
+
+def status_of(path: Path | str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def identity_of(path: Path | str) -> Identity | None:
+    status = status_of(path)
+    return None if status is None else (status.st_dev, status.st_ino)
+
+
+def files_of(path: Path) -> tuple[Identity | None, ...]:
+    """The database, its log and the log's index; none is exchanged while a connection is open, except by a stranger."""
+    return tuple(identity_of(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
+
+
+@contextmanager
+def founding(path: Path) -> Iterator[None]:
+    """Hold the right to open, to create and to put aside; one process and thread at a time.
+
+    Raises ``OSError``, ``TimeoutError`` where another holds it for more than ``PATIENCE_S``.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _CREATING, open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o600), "rb") as lock:
+        deadline = time.monotonic() + PATIENCE_S
+        while not _locked(lock.fileno()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path}-lock is held by another process")
+            time.sleep(0.002)
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def create_private(path: Path) -> None:
+    """Make the file so that only its owner can read it; SQLite's side files take its mode.
+
+    A file that is there is never opened: to close any descriptor of a file drops every lock
+    that the process holds on it (POSIX), so other processes would take away the log of a
+    connection in use.
+    """
+    with suppress(FileExistsError):
+        if not path.exists():
+            os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def boot_id() -> str:
+    """Which start of the machine this is; empty where that cannot be told."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
