@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contract.verdict import Verdict as Verdict
     from evidence.dsse import InvalidProvenance as InvalidProvenance
     from evidence.provenance import verify_provenance as verify_provenance
+    from evidence.tree import verify_tree as verify_tree
     from evidence.verify import verify_ledger as verify_ledger
     from grants.trust import load_trust as load_trust
 
@@ -57,6 +58,7 @@ _PUBLIC: Final = {
     "load_trust": "grants.trust",
     "verify_ledger": "evidence.verify",
     "verify_provenance": "evidence.provenance",
+    "verify_tree": "evidence.tree",
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "load_trust",
     "verify_ledger",
     "verify_provenance",
+    "verify_tree",
 ]
 
 
