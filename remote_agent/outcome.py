@@ -217,7 +217,7 @@ class Trail:
             "rows_returned": found.document.row_count,
             "cache": found.cache.outcome,
             "execution_id": found.execution.execution_id,
-            "tool_origin": found.execution.tool_origin,
+            "tool_origin": "A2A" if self.supplied else found.execution.tool_origin,
             "session_id": found.run.session_id,
             "invocation_id": found.run.invocation_id,
             "event_ids": (found.run.function_call_id,) if found.run.function_call_id else (),

@@ -41,6 +41,7 @@ from tests.running_agent import RunningAgent, Wrap, message, running_agent, task
 TOTAL: Final = "total"
 OTHER: Final = "other"
 KEY: Final = {"key": "K1"}
+MARKED: Final = "zebra-crossing-9000"
 SITES: Final = ("Basel", "Visp")
 
 _COLUMNS: Final = [
@@ -246,7 +247,11 @@ def _home(
     datasets = home / "datasets"
     (datasets / dataset(place) / "data").mkdir(parents=True)
     (datasets / "policies").mkdir()
-    items = {"key": ["K1", "K2", "K1"], "site": ["Basel", "Visp", "Stein"], "amount": [10**place, 7, 5]}
+    items = {
+        "key": ["K1", "K2", "K1", MARKED],
+        "site": ["Basel", "Visp", "Stein", "Basel"],
+        "amount": [10**place, 7, 5, 3],
+    }
     pq.write_table(pa.table(items), datasets / dataset(place) / "data" / "item.parquet")
     descriptor = _descriptor(place, below=place < length)
     if edit is not None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
+from a2a.types.a2a_pb2 import AgentCard
 from google.adk.agents import LlmAgent
+from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
 from google.adk.apps import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -17,13 +20,18 @@ from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.workflow import START, Workflow
 from google.genai import types
 
 from contract.authority import Authority
+from contract.call import Call
 from contract.errors import Component, DatasetAgentError
 from contract.result import Execution, ResultDocument
 from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
+from delegation.cards import RemoteCard
+from delegation.remote import Delegate, Exchange
+from delegation.sending import Sent
 from remote_agent.agent import app
 from remote_agent.executor import AdkExecutor, GovernedTool
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
@@ -131,6 +139,49 @@ async def test_only_the_admitted_tool_object_in_its_session_runs(tool: GovernedT
     assert await judged(twin, Admitted(authority, tool, "s")) == "UNREGISTERED_CAPABILITY"
     assert await judged(tool, Admitted(authority, tool, "other")) == "NO_ACTIVE_GRANT"
     assert await judged(tool, Admitted(authority, tool, "s"), args={"batch_a": "B9"}) == "ARGUMENTS_INVALID"
+
+
+async def test_an_agent_that_asks_another_one_runs_only_for_the_exchange_that_was_admitted() -> None:
+    def delegate() -> Delegate:
+        exchange = Exchange(Call.parse(CALL), prepare, timeout=1.0)
+        return Delegate(
+            RemoteCard("urn:a", "http://127.0.0.1:9", "http://127.0.0.1:9/", AgentCard(name="a"), ()), exchange, http
+        )
+
+    def prepare() -> Sent:
+        raise AssertionError("nothing may be derived")
+
+    async with httpx.AsyncClient() as http:
+        mine, other, authority = delegate(), delegate(), make_authority()
+        assert await asked(mine, Admitted(authority, mine.exchange, "s")) is None
+        assert await asked(mine.model_copy(), Admitted(authority, mine.exchange, "s")) is None
+        assert await asked(mine, None) is not None
+        assert await asked(other, Admitted(authority, mine.exchange, "s")) is not None
+        assert await asked(mine, Admitted(authority, mine.exchange, "other")) is not None
+        assert await asked(foreign_agent(), Admitted(authority, mine.exchange, "s")) is not None
+        runner = AdkExecutor().runner(Workflow(name="w", edges=[(START, mine)]))
+        await runner.session_service.create_session(app_name="remote_agent", user_id="u", session_id="s")
+        go = types.Content(role="user", parts=[types.Part(text="go")])
+        said = [event async for event in runner.run_async(user_id="u", session_id="s", new_message=go)]
+        assert "NO_ACTIVE_GRANT" in str(said)
+        assert mine.exchange.sent is None
+
+
+CALL = b'{"dataset":"a","capability":"b","arguments":{}}'
+
+
+def foreign_agent() -> RemoteA2aAgent:
+    """One that somebody added by mistake."""
+    return RemoteA2aAgent(name="x", agent_card="http://127.0.0.1:9/card.json")
+
+
+async def asked(agent: RemoteA2aAgent, admitted: Admitted | None) -> types.Content | None:
+    token = ADMITTED.set(admitted)
+    try:
+        context: Any = Context("s")
+        return await DatasetPolicyPlugin().before_agent_callback(agent=agent, callback_context=context)
+    finally:
+        ADMITTED.reset(token)
 
 
 async def test_a_tool_error_is_never_answered_with_a_result(tool: GovernedTool) -> None:

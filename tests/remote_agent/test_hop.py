@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from contract.call import Operation
 from contract.canonical import sha256_hex
 from contract.extension import CACHE_KEY
 from contract.scope import Sensitivity, parse_rows
@@ -28,7 +27,7 @@ from tests.remote_agent.chain_world import (
     dataset,
     decoded,
 )
-from tests.running_agent import decision_of, message
+from tests.running_agent import decision_of, message, task_of
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +56,7 @@ def test_both_agents_record_the_same_asking_each_under_its_own_leaf(two: ChainWo
         assert first[name] == second[name]
     assert first["leaf_jti"] != second["leaf_jti"]
     assert (first["client"], second["client"]) == (two.root.root_id, agent_id(1))
+    assert (first["tool_origin"], second["tool_origin"]) == ("A2A", "LOCAL")
     assert second["upstream_digest"] is None
 
 
@@ -108,8 +108,8 @@ def test_only_the_agent_that_answers_keeps_rows_of_it(two: ChainWorld) -> None:
     call = two.call(key="K2")
     outcomes = []
     for _ in range(2):
-        response = two.post(1, call, two.leaf(two.root_token(), call)).json()["result"]["task"]
-        outcomes.append((response["metadata"][CACHE_KEY]["outcome"], two.last(2)["cache"]))
+        task = task_of(two.post(1, call, two.leaf(two.root_token(), call)))
+        outcomes.append((task["metadata"][CACHE_KEY]["outcome"], two.last(2)["cache"]))
     assert outcomes == [("OFF", "MISS"), ("OFF", "HIT")]
 
 
@@ -129,7 +129,6 @@ def test_a_streamed_call_is_completed_in_the_same_way(two: ChainWorld) -> None:
 
 def test_a_capability_that_asks_nobody_is_answered_without_the_other_agent(two: ChainWorld) -> None:
     before, call = two.counts(), two.call(1, OTHER)
-    operation = Operation("SendMessage", call_hash=sha256_hex(call))
-    task = two.post(1, call, two.leaf(two.root_token(two.scope(1, OTHER), max_depth=1), call)).json()["result"]["task"]
-    assert (amounts(task), operation.negotiate) == ([10], False)
+    task = task_of(two.post(1, call, two.leaf(two.root_token(two.scope(1, OTHER), max_depth=1), call)))
+    assert amounts(task) == [10]
     assert two.counts() == [before[0] + 1, before[1]]

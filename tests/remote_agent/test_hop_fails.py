@@ -57,6 +57,14 @@ def test_a_grant_that_may_not_be_passed_on_stays_here(two: ChainWorld) -> None:
     assert two.counts() == [before[0] + 1, before[1]]
 
 
+def test_a_leaf_in_its_last_moment_is_too_old_to_be_passed_on(two: ChainWorld) -> None:
+    """Two clocks may differ, so it is still accepted here; but nothing may outlive it."""
+    before = two.counts()
+    two.agents[0].lifecycle.service.clock = lambda: time.time() + 3
+    stopped(two, two.ask(ttl=1), Reason.GRANT_EXPIRED)
+    assert two.counts() == [before[0] + 1, before[1]]
+
+
 def test_the_other_agents_own_refusal_ends_the_call_with_its_reason_and_its_policy(two: ChainWorld) -> None:
     take_away(two, 2)
     before = two.counts()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from google.adk.sessions import InMemorySessionService
 from opentelemetry import trace
@@ -18,8 +20,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from contract.call import Operation
 from contract.canonical import sha256_hex
+from tests.remote_agent.chain_world import MARKED, Tap, chain_world
+from tests.remote_agent.test_hop_fails import subject
 from tests.remote_agent.test_tasks_and_cards import ENGINEER, as_person
-from tests.running_agent import Asker, agent_home, result_of, running_agent, task_of
+from tests.running_agent import Asker, agent_home, decision_of, result_of, running_agent, task_of
 
 DATASET, CAPABILITY = "purification-batches", "calculate_yield"
 MARKED_BATCH = "B077"
@@ -53,10 +57,10 @@ def spans() -> Iterator[InMemorySpanExporter]:
 
 
 def everything_on_disk(home: Path) -> str:
-    """The text of every table and the bytes of every file a run left, keys and engine files aside."""
+    """The text of every table and the bytes of every file a run left, keys, engine files and the data aside."""
     found: list[str] = []
     for path in home.rglob("*"):
-        if not path.is_file() or "keys" in path.parts or "engines" in path.parts:
+        if not path.is_file() or {"keys", "engines", "datasets"} & set(path.relative_to(home).parts):
             continue
         found.append(path.read_bytes().decode("latin-1"))
         if path.suffix == ".sqlite":
@@ -95,3 +99,34 @@ def test_tokens_arguments_and_rows_stay_where_they_belong(
         assert leaked == [], f"{place} holds {leaked}"
     answers = json.dumps([*tasks, replayed])
     assert not any(token in answers or token.split(".")[2] in answers for token in tokens)
+
+
+def test_nothing_of_a_hop_stays_at_either_agent(
+    tmp_path: Path, events: list[str], caplog: pytest.LogCaptureFixture, spans: InMemorySpanExporter
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    tap = Tap()
+    with chain_world(tmp_path, 2, wrap=tap) as world:
+        call = world.call(key=MARKED)
+        answers = [task_of(world.post(1, call, world.leaf(world.root_token(), call)))]
+        assert result_of(answers[0])["rows"] == [[MARKED, "Basel", 6]]
+        world.agents[1].run(world.agents[1].lifecycle.service.state.revoke(*subject(), not_before=time.time() + 60))
+        answers.append(task_of(world.post(1, call, world.leaf(world.root_token(), call))))
+        assert decision_of(answers[1])["reason"] == "GRANT_REVOKED"
+        stored = "".join(str(agent.lifecycle.service.ledger.rows()) for agent in world.agents)
+        for place, by in ((1, None), (2, 1)):
+            body = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"includeArtifacts": True}}
+            headers = {n: v for n, v in world.headers(place, ["x"], by=by).items() if n != "Execution-Grant"}
+            stored += httpx.post(world.agents[place - 1].url + "/", json=body, headers=headers).text
+        exported = "\n".join(span.to_json() for span in spans.get_finished_spans())
+        on_disk = "".join(everything_on_disk(agent.settings.home) for agent in world.agents)
+    assert len(tap.chains) == 2
+    tokens = {token for chain in (*tap.chains, world.sent) for token in chain}
+    assert len(tokens) == 6
+    secrets = {MARKED, *tokens, *(token.split(".")[2] for token in tokens)}
+    places = {"log": caplog.text, "spans": exported, "sessions": "".join(events), "disk": on_disk, "tasks": stored}
+    assert any("dataset_agent" in event for event in events)
+    for place, text in places.items():
+        assert [secret for secret in secrets if secret in text] == [], place
+    told = json.dumps(answers[1]) + json.dumps(answers[0]["metadata"])
+    assert not any(secret in told for secret in secrets)
