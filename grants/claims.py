@@ -8,55 +8,30 @@ Reading them checks form only; what they mean together is judged in ``grants.ver
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-import orjson
-from pydantic import (
-    AfterValidator,
-    Field,
-    PlainValidator,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    model_validator,
-)
+from pydantic import Field, PlainValidator, ValidationError, model_validator
 
 from contract.call import Operation
 from contract.canonical import InvalidJson, b64url, parse_json
-from contract.ids import MAX_ID_BYTES, Slug, Version, is_nfc
+from contract.ids import is_nfc
 from contract.schema import Strict
-from contract.scope import Scope, ScopeError, Sensitivity, parse_rows, rows_to_json
+from contract.scope import Scope
 from contract.signing import PublicKey
+from grants.details import Details, Identifier, Note
 from grants.jose import MAX_TOKEN_BYTES
-from grants.memory import Bounded
 
 GRANT_TYP: Final = "execution-grant+jwt"
-DETAIL_TYPE: Final = "dataset-access:v1"
 DELEGATE: Final = "delegate"
 
 MAX_CHAIN: Final = 4
 MAX_DEPTH: Final = MAX_CHAIN - 1
-MAX_DETAILS: Final = 8
 MAX_ROOT_LIFE: Final = 300
 MAX_LEAF_LIFE: Final = 60
 SKEW: Final = 5
 """Seconds by which two clocks may differ."""
-MAX_REMEMBERED_ENTRIES_BYTES: Final = 1_024
-
-
-_entries: Final = Bounded[bytes, "tuple[Detail, ...]"](256)
-
-
-class UnknownConstraint(ScopeError):
-    """An authorization this profile does not know; what is not understood is not permitted."""
-
-
-def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(values)) != len(values):
-        raise ValueError("names something twice")
-    return values
 
 
 def _public_key(value: Any) -> PublicKey:
@@ -75,14 +50,10 @@ def _interned(x: str) -> PublicKey:
     return PublicKey.from_jwk({"kty": "OKP", "crv": "Ed25519", "x": x})
 
 
-_PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"
-Identifier = Annotated[str, Field(max_length=MAX_ID_BYTES, pattern=_PRINTABLE)]
-Note = Annotated[str, Field(max_length=256, pattern=_PRINTABLE)]
 Instant = Annotated[int, Field(ge=0, lt=100_000_000_000)]
 Digest = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{43}$")]
 HexDigest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Method = Annotated[str, Field(pattern=r"^[A-Za-z]{1,64}$")]
-ColumnName = Annotated[str, Field(max_length=256, pattern=r"^[^.\s]+\.[^.\s]+$")]
 Key = Annotated[PublicKey, PlainValidator(_public_key)]
 
 
@@ -117,44 +88,6 @@ class OperationClaim(Strict):
         return Operation(self.method, self.call_hash, self.task, self.negotiate is True)
 
 
-class Detail(Strict):
-    """An entry of RFC 9396 ``authorization_details``; ``columns`` absent means every column."""
-
-    type: Note
-    locations: Annotated[
-        tuple[Identifier, ...], Field(min_length=1, max_length=16, strict=False), AfterValidator(_unique)
-    ]
-    identifier: Slug
-    dataset_version: Version
-    revision: Identifier
-    actions: Annotated[tuple[Slug, ...], Field(min_length=1, max_length=64, strict=False), AfterValidator(_unique)]
-    max_sensitivity: Annotated[Sensitivity, Field(strict=False)]
-    columns: (
-        Annotated[tuple[ColumnName, ...], Field(max_length=1_000, strict=False), AfterValidator(_unique)] | None
-    ) = None
-    constraints: dict[str, Any] = Field(default_factory=dict, max_length=100)
-
-    @cached_property
-    def scope(self) -> Scope:
-        """Raises ``UnknownConstraint`` for a type or a constraint outside the vocabulary."""
-        if self.type != DETAIL_TYPE:
-            raise UnknownConstraint("the grant holds an unknown type of authorization")
-        try:
-            constraints = parse_rows(self.constraints)
-        except ScopeError as error:
-            raise UnknownConstraint("the grant holds a constraint outside the vocabulary") from error
-        return Scope(
-            dataset=self.identifier,
-            dataset_version=self.dataset_version,
-            revision=self.revision,
-            actions=frozenset(self.actions),
-            locations=frozenset(self.locations),
-            max_sensitivity=self.max_sensitivity,
-            columns=None if self.columns is None else frozenset(self.columns),
-            constraints=constraints,
-        )
-
-
 class TransactionContext(Strict):
     """``tctx``: the issuer's record of its decision; recorded by receivers, never trusted."""
 
@@ -181,26 +114,6 @@ class RequestContext(Strict):
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-def _one_a_dataset(details: tuple[Detail, ...]) -> tuple[Detail, ...]:
-    if len({detail.identifier for detail in details}) != len(details):
-        raise ValueError("names a dataset twice")
-    return details
-
-
-def _read_once(entries: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """Entries that are written alike are read once; they are values, and grant nothing by themselves."""
-    try:
-        written = orjson.dumps(entries)
-    except orjson.JSONEncodeError:  # an integer beyond 64 bits: whatever it is for, it is read
-        return read(entries)
-    known = _entries.get(written)
-    if known is None:
-        known = read(entries)
-        if len(written) <= MAX_REMEMBERED_ENTRIES_BYTES:
-            _entries.keep(written, known)
-    return known
-
-
 class GrantClaims(Strict):
     """What every token of a chain says."""
 
@@ -216,12 +129,7 @@ class GrantClaims(Strict):
     cnf: Confirmation
     del_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
     del_max_depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)]
-    authorization_details: Annotated[
-        tuple[Detail, ...],
-        Field(max_length=MAX_DETAILS, strict=False),
-        AfterValidator(_one_a_dataset),
-        WrapValidator(_read_once),
-    ]
+    authorization_details: Details
     op: OperationClaim
     tctx: TransactionContext
     rctx: RequestContext
@@ -235,7 +143,7 @@ class GrantClaims(Strict):
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """What may be done, one entry a dataset; none on a discovery grant. Raises ``UnknownConstraint``."""
-        return tuple(detail.scope for detail in self.authorization_details)
+        return tuple([detail.scope for detail in self.authorization_details])
 
 
 class RootClaims(GrantClaims):
@@ -290,7 +198,8 @@ def read(model: type[Model], payload: bytes) -> Model:
         claims = parse_json(payload, limit=MAX_TOKEN_BYTES)
         if not payload.isascii() or b"\\u" in payload:
             _check_normal(claims)
-        return model.__pydantic_validator__.validate_python(claims)
+        found: Model = model.__pydantic_validator__.validate_python(claims)
+        return found
     except InvalidJson as error:
         raise InvalidClaims(f"the claims are not acceptable: {error}") from error
     except ValidationError as error:
@@ -304,28 +213,6 @@ def write(claims: Mapping[str, Any]) -> bytes:
 def jwk_of(key: PublicKey) -> dict[str, str]:
     """The shortest JWK of a key, as it stands in ``cnf``."""
     return {"kty": "OKP", "crv": "Ed25519", "x": b64url(key.raw)}
-
-
-def details_of(scopes: Iterable[Scope]) -> list[dict[str, Any]]:
-    """``authorization_details`` of scopes, in the order of their datasets."""
-    return [_detail_of(scope) for scope in sorted(scopes, key=lambda scope: scope.dataset)]
-
-
-def _detail_of(scope: Scope) -> dict[str, Any]:
-    detail: dict[str, Any] = {
-        "type": DETAIL_TYPE,
-        "locations": sorted(scope.locations),
-        "identifier": scope.dataset,
-        "dataset_version": scope.dataset_version,
-        "revision": scope.revision,
-        "actions": sorted(scope.actions),
-        "max_sensitivity": scope.max_sensitivity.value,
-    }
-    if scope.columns is not None:
-        detail["columns"] = sorted(scope.columns)
-    if scope.constraints:
-        detail["constraints"] = rows_to_json(scope.constraints)
-    return detail
 
 
 def _check_normal(value: Any) -> None:

@@ -22,11 +22,11 @@ from grants.claims import (
     GrantClaims,
     InvalidClaims,
     RootClaims,
-    details_of,
     jwk_of,
     read,
     write,
 )
+from grants.details import details_of
 from grants.trust import TrustedAgent
 
 

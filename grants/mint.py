@@ -20,11 +20,11 @@ from grants.claims import (
     MAX_ROOT_LIFE,
     InvalidClaims,
     RootClaims,
-    details_of,
     jwk_of,
     read,
     write,
 )
+from grants.details import details_of
 from grants.trust import TrustedAgent
 
 

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 from contract.errors import Category, Component, DatasetAgentError
 from contract.schema import Strict
 from contract.signing import PublicKey
-from grants.claims import Identifier, Note
+from grants.details import Identifier, Note
 
 MAX_TRUST_BYTES: Final = 2**20
 MAX_KEYS: Final = 16

@@ -1,79 +1,25 @@
 """The one door: from an ``Execution-Grant`` header to a ``VerifiedGrant``, or a reason why not.
 
-Every check has its own reason. Checks that are absent on purpose: admission (this service
-decides again), and replay and revocation (``grants.state``, last, in one round trip), so
-that an attempt that fails here never burns a grant.
+Every check has its own reason; those of form and signature are in ``grants.chain``. Checks
+that are absent on purpose: admission (this service decides again), and replay and revocation
+(``grants.state``, last, in one round trip), so that an attempt that fails here never burns a
+grant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from contract.call import Operation
 from contract.canonical import b64url
-from contract.extension import MAX_GRANT_HEADER_BYTES
 from contract.grant import _VERIFIED, VerifiedGrant
 from contract.scope import Scope, widening
-from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
-from grants import jose
-from grants.claims import (
-    GRANT_TYP,
-    MAX_CHAIN,
-    MAX_LEAF_LIFE,
-    MAX_ROOT_LIFE,
-    SKEW,
-    ChildClaims,
-    GrantClaims,
-    InvalidClaims,
-    RootClaims,
-    UnknownConstraint,
-    read,
-)
-from grants.memory import Remembered
+from grants.chain import Chain, Child, Link, Root, read_chain
+from grants.claims import MAX_LEAF_LIFE, MAX_ROOT_LIFE, SKEW, ChildClaims, GrantClaims
 from grants.trust import Trust, TrustedIssuer
-
-REMEMBERED_ROOTS: Final = 1_024
-
-Claims = TypeVar("Claims", bound=GrantClaims, covariant=True)
-Model = TypeVar("Model", bound=GrantClaims)
-
-
-class Link(NamedTuple, Generic[Claims]):
-    """One token whose signature by the key ``kid`` and whose form are verified.
-
-    ``digest`` is SHA-256 of its signing input.
-    """
-
-    claims: Claims
-    scopes: tuple[Scope, ...]
-    digest: bytes
-    kid: str
-
-
-Root = Link[RootClaims]
-Child = Link[ChildClaims]
-
-
-class Chain(NamedTuple):
-    """A root token and at least one derived from it."""
-
-    root: Root
-    children: tuple[Child, ...]
-
-    @property
-    def leaf(self) -> Child:
-        return self.children[-1]
-
-    @property
-    def links(self) -> tuple[Link[GrantClaims], ...]:
-        return (self.root, *self.children)
-
-
-_roots: Final = Remembered[Root](REMEMBERED_ROOTS)
 
 
 def verify(
@@ -90,104 +36,15 @@ def verify(
     ``client`` is the agent that authenticated on the connection; ``operation`` is what was
     received, never what the grant says. Raises ``NotGranted`` with one reason per check.
     """
-    tokens = _tokens(header)
-    root, issuer = _root(tokens[0], trust, now)
-    chain = Chain(root, _children(root, tokens[1:]))
+    chain, issuer = read_chain(header, trust, now)
     _check_times(chain, now)
-    _check_issuer(root, issuer)
+    _check_issuer(chain.root, issuer)
     _check_links(chain)
     _check_receiver(chain.leaf, audience, client)
     _check_holders(chain, trust)
     _check_operation(chain.leaf, operation)
-    _check_policy_version(root, trust)
+    _check_policy_version(chain.root, trust)
     return _verified(chain, operation)
-
-
-def _tokens(header: str | None) -> list[str]:
-    if not header:
-        raise NotGranted(Reason.NO_ACTIVE_GRANT, "the request carries no execution grant")
-    if len(header) > MAX_GRANT_HEADER_BYTES or not header.isascii():
-        raise NotGranted(Reason.GRANT_MALFORMED, f"the grant is not ASCII of at most {MAX_GRANT_HEADER_BYTES} bytes")
-    tokens = header.split(",")
-    if len(tokens) > MAX_CHAIN:
-        raise NotGranted(Reason.GRANT_TOO_DEEP, f"the grant has more than {MAX_CHAIN} tokens")
-    return tokens
-
-
-def _root(token: str, trust: Trust, now: float) -> tuple[Root, TrustedIssuer]:
-    """The root token, remembered or read, and the issuer that owns its key *now*."""
-    name = _roots.name(token)
-    root = _roots.find(name, now)
-    if root is None:
-        root = _read_root(token, trust)
-        _roots.keep(name, root, until=root.claims.exp + SKEW)
-    issuer, _ = _owner(root.kid, trust)
-    return root, issuer
-
-
-def _read_root(token: str, trust: Trust) -> Root:
-    """The key is found by its thumbprint among pinned keys; nothing unverified is read but the header."""
-    compact = _split(token)
-    kid = _checked_header(compact, members=frozenset({"alg", "typ", "kid"}))["kid"]
-    if not isinstance(kid, str):
-        raise NotGranted(Reason.GRANT_HEADER_INVALID, "the root token's kid is not text")
-    _, key = _owner(kid, trust)
-    return _link(compact, key, RootClaims)
-
-
-def _owner(kid: str, trust: Trust) -> tuple[TrustedIssuer, PublicKey]:
-    owned = trust.grant_key(kid)
-    if owned is None and trust.unreachable:
-        raise NotGranted(Reason.KEYS_UNAVAILABLE, "the keys that an issuer publishes cannot be read")
-    if owned is None:
-        raise NotGranted(Reason.GRANT_KEY_UNTRUSTED, "the root token is signed with a key that is not trusted")
-    return owned
-
-
-def _children(root: Root, tokens: Sequence[str]) -> tuple[Child, ...]:
-    """Each token is read only after the key that its parent names has been seen to sign it."""
-    if not tokens:
-        raise NotGranted(Reason.GRANT_CHAIN_BROKEN, "a root token alone proves no possession; derive a leaf from it")
-    children: list[Child] = []
-    key = root.claims.cnf.jwk
-    for token in tokens:
-        compact = _split(token)
-        _checked_header(compact, members=frozenset({"alg", "typ"}))
-        children.append(_link(compact, key, ChildClaims))
-        key = children[-1].claims.cnf.jwk
-    return tuple(children)
-
-
-def _split(token: str) -> jose.Compact:
-    try:
-        return jose.split(token)
-    except jose.MalformedHeader as error:
-        raise NotGranted(Reason.GRANT_HEADER_INVALID, str(error)) from error
-    except jose.MalformedToken as error:
-        raise NotGranted(Reason.GRANT_MALFORMED, str(error)) from error
-
-
-def _checked_header(compact: jose.Compact, *, members: frozenset[str]) -> Mapping[str, Any]:
-    header = compact.header
-    if header.get("alg") != jose.ALGORITHM:
-        raise NotGranted(Reason.GRANT_ALGORITHM_NOT_ALLOWED, f"a token's algorithm is not {jose.ALGORITHM}")
-    if header.keys() != members:
-        raise NotGranted(Reason.GRANT_HEADER_INVALID, f"a token's header is not exactly {', '.join(sorted(members))}")
-    if header["typ"] != GRANT_TYP:
-        raise NotGranted(Reason.GRANT_HEADER_INVALID, f"a token's typ is not {GRANT_TYP}")
-    return header
-
-
-def _link(compact: jose.Compact, key: PublicKey, model: type[Model]) -> Link[Model]:
-    if not jose.signature_holds(compact, key):
-        raise NotGranted(Reason.GRANT_SIGNATURE_INVALID, "a token is not signed by the key that it needs")
-    try:
-        claims = read(model, compact.payload)
-        return Link(claims, claims.scopes, compact.digest, key.thumbprint)
-    except InvalidClaims as error:
-        raise NotGranted(Reason.GRANT_CLAIMS_INVALID, str(error)) from error
-    except UnknownConstraint as error:
-        raise NotGranted(Reason.GRANT_CONSTRAINT_UNKNOWN, str(error)) from error
 
 
 def _check_times(chain: Chain, now: float) -> None:
@@ -225,20 +82,31 @@ def _check_links(chain: Chain) -> None:
 
 def _check_joined(parent: Link[GrantClaims], child: Child) -> None:
     """Every child stands on exactly its parent and speaks of the same transaction."""
-    above, below = parent.claims, child.claims
-    joined = {
-        "par_hash": below.par_hash == b64url(parent.digest),
-        "iss": below.iss == above.cnf.jwk.thumbprint_uri,
-        "act": below.act.sub == above.aud,
-        "sub": below.sub == above.sub,
-        "txn": below.txn == above.txn,
-        "tctx": below.tctx == above.tctx,
-        "rctx": below.rctx.trace_id == above.rctx.trace_id,
-        "iat": below.iat >= above.iat - SKEW,
-    }
-    for claim, holds in joined.items():
-        if not holds:
-            raise NotGranted(Reason.GRANT_CHAIN_BROKEN, f"a token does not follow from its parent: {claim}")
+    claim = _apart(parent, child.claims)
+    if claim is not None:
+        raise NotGranted(Reason.GRANT_CHAIN_BROKEN, f"a token does not follow from its parent: {claim}")
+
+
+def _apart(parent: Link[GrantClaims], below: ChildClaims) -> str | None:
+    """The first claim in which a child does not follow from its parent."""
+    above = parent.claims
+    if below.par_hash != b64url(parent.digest):
+        return "par_hash"
+    if below.iss != above.cnf.jwk.thumbprint_uri:
+        return "iss"
+    if below.act.sub != above.aud:
+        return "act"
+    if below.sub != above.sub:
+        return "sub"
+    if below.txn != above.txn:
+        return "txn"
+    if below.tctx != above.tctx:
+        return "tctx"
+    if below.rctx.trace_id != above.rctx.trace_id:
+        return "rctx"
+    if below.iat < above.iat - SKEW:
+        return "iat"
+    return None
 
 
 def _check_depth(above: GrantClaims, below: ChildClaims) -> None:
@@ -296,14 +164,14 @@ def _verified(chain: Chain, operation: Operation) -> VerifiedGrant:
         tenant=root.claims.tctx.tenant,
         client=leaf.claims.act.sub,
         txn=root.claims.txn,
-        jtis=tuple(link.claims.jti for link in chain.links),
+        jtis=tuple([link.claims.jti for link in chain.links]),
         leaf_digest=leaf.digest.hex(),
         root_issued_at=root.claims.iat,
         root_expires_at=root.claims.exp,
         leaf_issued_at=leaf.claims.iat,
         leaf_expires_at=leaf.claims.exp,
         issuer_kid=root.kid,
-        holders=tuple(link.claims.cnf.jwk.thumbprint for link in chain.links),
+        holders=tuple([link.claims.cnf.jwk.thumbprint for link in chain.links]),
         scopes=leaf.scopes,
         operation=operation,
         holder_key=leaf.claims.cnf.jwk,

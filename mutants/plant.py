@@ -16,8 +16,11 @@ from typing import Final
 
 PROTECTED: Final = (
     "grants/verify.py",
+    "grants/chain.py",
+    "grants/memory.py",
     "grants/jose.py",
     "grants/claims.py",
+    "grants/details.py",
     "grants/client.py",
     "grants/derive.py",
     "grants/mint.py",

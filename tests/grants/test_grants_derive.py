@@ -15,8 +15,8 @@ from contract.errors import DatasetAgentError
 from contract.extension import MAX_GRANT_HEADER_BYTES
 from contract.scope import Constraint, Obligations, Scope, Sensitivity, parse_rows
 from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
-from grants.claims import details_of
 from grants.derive import derive, header_value, leaf_digest, leaf_jti
+from grants.details import details_of
 from grants.mint import mint_discovery
 from tests.grants.grants_world import (
     CALL,

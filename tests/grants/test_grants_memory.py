@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+import grants.chain as reader
 import grants.claims as claims_module
 import grants.client as client_door
+import grants.details as details_module
 import grants.jose as jose
-import grants.verify as door
 from contract.errors import DatasetAgentError
 from contract.grant import VerifiedGrant
 from contract.verdict import NotGranted, Reason
@@ -55,14 +56,14 @@ KEY = SIGNERS[ISSUER].public_key
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test with memories of its own."""
-    monkeypatch.setattr(door, "_roots", Remembered[door.Root](8))
+    monkeypatch.setattr(reader, "_roots", Remembered[reader.Root](8))
     monkeypatch.setattr(client_door, "_assertions", Remembered[Any](8))
     monkeypatch.setattr(jose, "_headers", Bounded[str, Any](8))
-    monkeypatch.setattr(claims_module, "_entries", Bounded[bytes, Any](8))
+    monkeypatch.setattr(details_module, "_entries", Bounded[bytes, Any](8))
 
 
 def sizes() -> tuple[int, int, int, int]:
-    return len(door._roots), len(client_door._assertions), len(jose._headers), len(claims_module._entries)
+    return len(reader._roots), len(client_door._assertions), len(jose._headers), len(details_module._entries)
 
 
 def refusal(chain: Any, **changes: Any) -> Reason:
@@ -76,7 +77,7 @@ def remembered() -> Callable[[], tuple[str, ...]]:
     """A root token that was verified; each call gives a chain with a fresh leaf from it."""
     root = make_root()
     accept(make_chain(root))
-    assert len(door._roots) == 1
+    assert len(reader._roots) == 1
     return lambda: make_chain(root)
 
 
@@ -230,7 +231,7 @@ def test_of_a_root_token_by_anybody_else_nothing_is_remembered() -> None:
     assert refusal(forged) is Reason.GRANT_SIGNATURE_INVALID
     assert refusal(forged, trust=issuers(keys=())) is Reason.GRANT_KEY_UNTRUSTED
     assert sizes() == before
-    assert len(door._roots) == len(jose._headers) == 0
+    assert len(reader._roots) == len(jose._headers) == 0
 
 
 def test_of_a_leaf_by_anybody_else_nothing_is_remembered(remembered: Any) -> None:
@@ -246,7 +247,7 @@ def test_of_a_leaf_by_anybody_else_nothing_is_remembered(remembered: Any) -> Non
 def test_a_signed_root_token_that_does_not_read_is_not_remembered() -> None:
     chain = Forge().chain(edit_root=lambda claims: claims.update(extra=1))
     assert refusal(chain) is Reason.GRANT_CLAIMS_INVALID
-    assert len(door._roots) == 0
+    assert len(reader._roots) == 0
 
 
 def test_of_an_assertion_by_anybody_else_nothing_is_remembered() -> None:
@@ -328,7 +329,7 @@ def test_entries_that_are_equal_in_python_and_not_in_json_are_told_apart() -> No
 
 def test_entries_that_are_remembered_grant_nothing_to_another_holder_or_issuer() -> None:
     assert accept(make_chain())
-    assert len(claims_module._entries) == 1
+    assert len(details_module._entries) == 1
     assert refusal(make_chain(make_root(), SECOND)) is Reason.GRANT_AUDIENCE_MISMATCH
     narrower = make_root(make_scope(actions=frozenset({"batch_yield"})))
     wider = claims_of(make_chain()[1])["authorization_details"]
@@ -346,7 +347,7 @@ def test_long_entries_are_read_each_time() -> None:
     long = make_scope(columns=frozenset(f"batches.column_{number:03}" for number in range(50)))
     for _ in range(2):
         assert accept(make_chain(make_root(long))).scopes == (long,)
-        assert len(claims_module._entries) == 0
+        assert len(details_module._entries) == 0
 
 
 # bounds, and threads

@@ -13,7 +13,7 @@ import pytest
 from contract.call import Operation
 from contract.canonical import b64url
 from contract.verdict import NotGranted, Reason
-from grants import verify as door
+from grants import chain as reader
 from grants.derive import header_value
 from grants.mint import mint_discovery
 from tests.grants.grants_world import (
@@ -796,8 +796,8 @@ def test_a_root_token_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_root()
     first, second = make_chain(root), make_chain(root)
     seen: list[object] = []
-    real = door.jose.signature_holds
-    monkeypatch.setattr(door.jose, "signature_holds", lambda *args: seen.append(args) or real(*args))
+    real = reader.jose.signature_holds
+    monkeypatch.setattr(reader.jose, "signature_holds", lambda *args: seen.append(args) or real(*args))
     accept(first)
     accept(second)
     assert len(seen) == 3  # a root token and two leaves
@@ -812,8 +812,8 @@ def test_a_remembered_root_token_does_not_lend_its_verification_to_another_text(
 
 
 def test_the_memory_of_root_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = door.Remembered[door.Root](4)
-    monkeypatch.setattr(door, "_roots", memory)
+    memory = reader.Remembered[reader.Root](4)
+    monkeypatch.setattr(reader, "_roots", memory)
     for _ in range(10):
         assert accept(make_chain())
     assert len(memory) == 4
