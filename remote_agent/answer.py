@@ -22,8 +22,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
 from datetime import datetime
+from typing import TypeVar
 
 from cache.result_cache import Hit
 from contract.authority import Authority
