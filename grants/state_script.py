@@ -8,11 +8,11 @@ from typing import Final
 from grants.state import SWEEP
 
 _LOOK: Final = """
-local function told(section, name)
-  return string.match(redis.call('INFO', section), '\\n' .. name .. ':([^\\r\\n]*)') or ''
-end
-local policy, log = told('memory', 'maxmemory_policy'), told('persistence', 'aof_enabled')
-local role, replication = told('replication', 'role'), told('replication', 'master_replid')
+local function told(text, name) return string.match(text, '\\n' .. name .. ':([^\\r\\n]*)') or '' end
+local policy = told(redis.call('INFO', 'memory'), 'maxmemory_policy')
+local log = told(redis.call('INFO', 'persistence'), 'aof_enabled')
+local replication = redis.call('INFO', 'replication')
+local role = told(replication, 'role')
 local fit = policy == 'noeviction' and log == '1' and role == 'master'
 """
 
@@ -24,7 +24,7 @@ ASK: Final = (
 -- 8 a name for a new memory, 9 to 11 the progress seen, 12 and more the names to look for
 local number, leaf, now = ARGV[1], ARGV[2], tonumber(ARGV[6])
 if not fit then return {{number, policy, log, role}} end
-local server = told('server', 'run_id') .. ' ' .. replication
+local server = told(redis.call('INFO', 'server'), 'run_id') .. ' ' .. told(replication, 'master_replid')
 local held = redis.call('HMGET', KEYS[1], 'name', 'epoch', 'seq', 'armed', 'clock', 'spent', 'server', unpack(ARGV, 12))
 local name, epoch, seq = held[1], tonumber(held[2] or 0), tonumber(held[3] or 0)
 local armed, clock, count = tonumber(held[4] or 0), tonumber(held[5] or 0), redis.call('ZCARD', KEYS[2])
