@@ -55,7 +55,7 @@ def read_token(token: str, provider: IdentityProvider) -> UnverifiedToken:
     """Raises UNAUTHENTICATED for anything but one strict compact JWS with an acceptable header."""
     if len(token) > MAX_TOKEN_BYTES:
         raise refused("malformed", f"the identity token is larger than {MAX_TOKEN_BYTES} bytes")
-    segments = token.split(".")
+    segments = token.split(".", 5)
     if len(segments) == 5:
         raise refused("encrypted", "an encrypted token is not accepted: send the signed one")
     if len(segments) != 3 or not all(segments):
