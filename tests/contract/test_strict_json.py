@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
 from typing import Any, NoReturn
 
 import pytest
+import rfc8785
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from contract.canonical import InvalidJson, b64url, parse_json, unb64url
+from contract.canonical import InvalidJson, b64url, canonical_json, parse_json, unb64url
 
 LIMIT = 10_000
 
@@ -73,7 +77,7 @@ def strictly(data: bytes) -> Any:
     return parse_json(data, limit=LIMIT, max_depth=LIMIT)
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(
     value=VALUES,
     separators=st.sampled_from([(",", ":"), (", ", ": ")]),
@@ -87,7 +91,7 @@ def test_a_document_is_read_alike_however_it_is_written(
     assert outcome(strictly, data) == outcome(read_slowly, data)
 
 
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=1_500, deadline=None)
 @given(pieces=st.lists(PIECES, max_size=14))
 @example([b"[", b"18446744073709551616", b"]"])
 @example([b"[", b"-0", b"]"])
@@ -100,7 +104,7 @@ def test_any_bytes_are_read_or_refused_alike(pieces: list[bytes]) -> None:
     assert outcome(strictly, data) == outcome(read_slowly, data)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(value=VALUES, data=st.data())
 def test_a_document_with_a_changed_byte_is_read_or_refused_alike(value: Any, data: st.DataObject) -> None:
     text = bytearray(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass"))
@@ -156,7 +160,7 @@ def spelled_once(text: str) -> bytes:
     return data
 
 
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=1_500, deadline=None)
 @given(text=st.text(alphabet="AQgwBZ09-_+/=\n .é\x00", max_size=12))
 def test_base64url_is_read_in_one_spelling_only(text: str) -> None:
     try:
@@ -172,3 +176,49 @@ def test_base64url_is_read_in_one_spelling_only(text: str) -> None:
 def test_base64url_is_the_standard_librarys_without_padding(data: bytes) -> None:
     assert b64url(data) == base64.urlsafe_b64encode(data).rstrip(b"=").decode()
     assert unb64url(b64url(data)) == data
+
+
+@settings(max_examples=800, deadline=None)
+@given(value=VALUES)
+@example({"b": 1, "a": {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\xf6": 7}})
+@example({"text": "".join(map(chr, range(0x300)))})
+@example([2**53 - 1, 1 - 2**53, 0, True, None, 1e16, 0.1, -0.0])
+@example([2**53])
+@example([-(2**53)])
+@example(["\ud800"])
+@example({"\ud800": 1})
+@example((1, ("a",)))
+def test_canonical_json_is_what_the_reference_library_writes(value: Any) -> None:
+    try:
+        expected = rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):
+        with pytest.raises(InvalidJson):
+            canonical_json(value)
+    else:
+        assert canonical_json(value) == expected
+
+
+class Word(StrEnum):
+    ONE = "one"
+
+
+@pytest.mark.parametrize("value", [{"b": Word.ONE, Word.ONE: 1}, {"a": [Word.ONE]}, Word.ONE])
+def test_words_of_an_enumeration_are_written_as_text(value: Any) -> None:
+    assert canonical_json(value) == rfc8785.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), Decimal(1), {1: 2}, {"a": b"x"}, {"a": {1, 2}}, date(2026, 1, 1)]
+)
+def test_what_json_cannot_carry_is_refused(value: Any) -> None:
+    for wrapped in (value, [value], {"a": value}):
+        with pytest.raises(InvalidJson):
+            canonical_json(wrapped)
+
+
+def test_a_value_nested_without_end_is_refused() -> None:
+    nest: list[Any] = []
+    for _ in range(5_000):
+        nest = [nest]
+    with pytest.raises(InvalidJson):
+        canonical_json(nest)
