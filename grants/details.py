@@ -40,19 +40,29 @@ def _unique(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Detail(Strict):
-    """An entry of RFC 9396 ``authorization_details``; ``columns`` absent means every column."""
+    """An entry of RFC 9396 ``authorization_details``; ``columns`` absent means every column.
+
+    Lists are read to their first fault: what a sender fills them with is worth no more.
+    """
 
     type: Note
     locations: Annotated[
-        tuple[Identifier, ...], Field(min_length=1, max_length=16, strict=False), AfterValidator(_unique)
+        tuple[Identifier, ...],
+        Field(fail_fast=True, min_length=1, max_length=16, strict=False),
+        AfterValidator(_unique),
     ]
     identifier: Slug
     dataset_version: Version
     revision: Identifier
-    actions: Annotated[tuple[Slug, ...], Field(min_length=1, max_length=64, strict=False), AfterValidator(_unique)]
+    actions: Annotated[
+        tuple[Slug, ...], Field(fail_fast=True, min_length=1, max_length=64, strict=False), AfterValidator(_unique)
+    ]
     max_sensitivity: Annotated[Sensitivity, Field(strict=False)]
     columns: (
-        Annotated[tuple[ColumnName, ...], Field(max_length=1_000, strict=False), AfterValidator(_unique)] | None
+        Annotated[
+            tuple[ColumnName, ...], Field(fail_fast=True, max_length=1_000, strict=False), AfterValidator(_unique)
+        ]
+        | None
     ) = None
     constraints: dict[str, Any] = Field(default_factory=dict, max_length=100)
 
@@ -99,7 +109,7 @@ def _read_once(entries: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 Details = Annotated[
     tuple[Detail, ...],
-    Field(max_length=MAX_DETAILS, strict=False),
+    Field(fail_fast=True, max_length=MAX_DETAILS, strict=False),
     AfterValidator(_one_a_dataset),
     WrapValidator(_read_once),
 ]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from contract.canonical import parse_json
 from contract.errors import Category, DatasetAgentError
@@ -19,6 +20,7 @@ from contract.extension import MAX_GRANT_HEADER_BYTES
 from contract.grant import VerifiedGrant
 from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
+from grants.claims import ChildClaims, InvalidClaims, read
 from grants.client import Client, authenticate_client, client_assertion
 from grants.jwks import PublishedKeys
 from tests.grants.grants_world import (
@@ -88,14 +90,13 @@ def counted() -> Iterator[Work]:
         work.held += holds
         return holds
 
-
-    def read(payload: bytes, **limits: Any) -> Any:
+    def parse(payload: bytes, **limits: Any) -> Any:
         work.read.append(len(payload))
         return parse_json(payload, **limits)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PublicKey, "verifies", verify)
-        patch.setattr("grants.claims.parse_json", read)
+        patch.setattr("grants.claims.parse_json", parse)
         yield work
 
 
@@ -190,6 +191,20 @@ def test_odd_headers_are_refused_by_a_reason() -> None:
 def test_a_header_of_any_bytes_is_refused_by_a_reason(raw: bytes) -> None:
     token = forge(claims_of(GOOD.split(",")[0]), SIGNERS[ISSUER], raw)
     assert refusal(token) in (Reason.GRANT_HEADER_INVALID, Reason.GRANT_MALFORMED)
+
+
+@pytest.mark.parametrize("member", ["details", "locations", "actions", "columns"])
+def test_a_list_of_faults_is_read_to_the_first(member: str) -> None:
+    """A thousand faults would be a thousand errors to collect, for one sentence."""
+    claims = claims_of(GOOD.split(",")[1])
+    if member == "details":
+        claims["authorization_details"] = [{}] * 1_300
+    else:
+        claims["authorization_details"][0][member] = [""] * 1_300
+    with pytest.raises(InvalidClaims) as stop:
+        read(ChildClaims, json.dumps(claims, separators=(",", ":")).encode())
+    assert isinstance(stop.value.__cause__, ValidationError)
+    assert stop.value.__cause__.error_count() <= 10
 
 
 async def test_no_text_makes_looking_for_published_keys_fail() -> None:
