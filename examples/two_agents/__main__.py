@@ -107,13 +107,14 @@ def _middle(homes: Homes, answer: Answer) -> Middle:
 def _chain(story: Story, homes: Homes, answer: Answer) -> None:
     """Who passed what to whom, and what each took away: judged by the last receiver, with its own trust file."""
     chain = _middle(homes, answer).honest()
+    header = ",".join(chain)
     trust = load_trust(homes.chromatography.trust_path)
-    seen = explain(",".join(chain), now=time.time(), trust=trust, audience=CHROMATOGRAPHY, client=PURIFICATION)
+    seen = explain(header, now=time.time(), trust=trust, audience=CHROMATOGRAPHY, client=PURIFICATION)
     issued = claims_of(chain[0])
     steps = [{"from": issued["iss"], "to": ROOT, "narrowed": [], "widened": []}, *(s.to_json() for s in seen.steps)]
     ok = seen.refusal is None and not any(step["widened"] for step in steps)
     known = ROOT in trust.agents
-    outcome = f"{len(chain)} tokens, {seen.signatures} with the issuer's key; it {'knows' if known else 'has no key of'} {ROOT}"
+    outcome = f"{len(chain)} tokens in {len(header)} bytes, {seen.signatures} with the issuer's key; it {'knows' if known else 'has no key of'} {ROOT}"
     story.step(f"{CHROMATOGRAPHY} judges the chain it gets", outcome, ok and not known)
 
     def lines() -> None:
