@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check lint format wheel-test mutants bench lock
+.PHONY: help setup demo example test check lint format wheel-test races mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,9 @@ format: setup ## what ruff can put right by itself
 
 wheel-test: setup ## the demo from the built wheel, in an environment without this folder
 	$(BIN)/python -m pytest -m wheel_demo tests/project
+
+races: setup ## 500 rounds of 64 concurrent uses of one leaf, on both stores; RACES='--rounds 50 --json'
+	$(BIN)/python -m tests.races $(RACES)
 
 mutants: setup ## takes every check out, one at a time, and shows which test fails without it (minutes)
 	$(BIN)/python -m mutants

@@ -1,0 +1,135 @@
+"""One leaf, 64 calls at once over HTTP to four serving processes that share a home or a Redis."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import selectors
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.raw_client import Connection, request_bytes
+from contract.call import Operation
+from contract.canonical import sha256_hex
+from contract.extension import DECISION_KEY
+from evidence.reader import LedgerFile
+from tests.races.racing import EACH, PROCESSES, Race, RaceLost, Tell, address_of_store, line_of, workers
+from tests.races.served import EXECUTIONS
+from tests.running_agent import Asker, agent_home, message
+
+DATASET, CAPABILITY = "purification-batches", "compare_batches"
+
+
+@dataclass
+class Served:
+    """Four processes, the connections to them, and what they leave behind."""
+
+    asker: Asker
+    connections: Sequence[tuple[int, Connection]]
+    ledger: LedgerFile
+    executions: Path
+    rows_before: int = 0
+    runs_before: int = 0
+
+    def reasons(self) -> Counter[str]:
+        """Of the ledger's rows since the last look."""
+        rows = list(self.ledger.rows(start=self.rows_before))
+        self.rows_before += len(rows)
+        return Counter(str(row.cells["reason"]) for row in rows)
+
+    def runs(self) -> int:
+        """Queries that an engine ran since the last look."""
+        count = self.executions.read_bytes().count(b"\n") if self.executions.exists() else 0
+        since, self.runs_before = count - self.runs_before, count
+        return since
+
+
+def race_served(kind: str, folder: Path, rounds: int, tell: Tell = lambda: None) -> Race:
+    """``rounds`` rounds, each with a call that nobody asked before. Raises ``RaceLost``."""
+    race = Race(f"served over HTTP, {kind}")
+    began = time.monotonic()
+    executed = recorded = 0
+    with serving(kind, folder) as served:
+        for pair in itertools.islice(pairs(), rounds):
+            race.judge(round_of(served, pair), "PRINCIPAL_AUTHORIZED")
+            runs, rows = served.runs(), served.reasons()
+            executed, recorded = executed + runs, recorded + rows.total()
+            if runs != 1 or rows != {"PRINCIPAL_AUTHORIZED": 1, "GRANT_REPLAYED": PROCESSES * EACH - 1}:
+                raise RaceLost(f"{race.what}, round {race.rounds}: {runs} executions, evidence {dict(rows)}")
+            tell()
+    race.further = {"executions": executed, "evidence_rows": recorded}
+    race.seconds = time.monotonic() - began
+    return race
+
+
+def pairs() -> Iterator[tuple[str, str]]:
+    batches = [f"B{number:03d}" for number in range(1, 100)]
+    return itertools.permutations(batches, 2)
+
+
+@contextmanager
+def serving(kind: str, folder: Path) -> Iterator[Served]:
+    """Four ``serve`` processes on one home: they share its ledger, and its state file where no URL is given."""
+    with ExitStack() as stack:
+        url = stack.enter_context(address_of_store(kind, folder))
+        settings = agent_home(folder / "home", **({} if url is None else {"state_url": url}))
+        executions = folder / "executions"
+        env = {"DATASET_AGENT_HOME": str(settings.home), EXECUTIONS: str(executions)}
+        if url is not None:
+            env["DATASET_AGENT_STATE_URL"] = url
+        processes = stack.enter_context(workers("tests.races.served", log=folder / "served.log", env=env))
+        ports = [port_of(process) for process in processes]
+        connections = [(port, Connection(port)) for port in ports for _ in range(EACH)]
+        for _, connection in connections:
+            stack.callback(connection.close)
+        asker = Asker(settings, f"http://127.0.0.1:{ports[0]}")
+        yield Served(asker, connections, LedgerFile(settings.home / "remote" / "ledger.sqlite"), executions)
+
+
+def round_of(served: Served, pair: tuple[str, str]) -> Counter[str]:
+    """The reasons of 64 decisions on one leaf. Each request is sent but for its last byte, then all are finished."""
+    asker = served.asker
+    call = asker.call(DATASET, CAPABILITY, dict(zip(("batch_a", "batch_b"), pair, strict=True)))
+    grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(call)}}
+    headers = asker.headers(grant)
+    requests = [request_bytes(port, body, headers) for port, _ in served.connections]
+    for (_, connection), request in zip(served.connections, requests, strict=True):
+        connection.socket.sendall(request[:-1])
+    for (_, connection), request in zip(served.connections, requests, strict=True):
+        connection.socket.sendall(request[-1:])
+    tasks = [json.loads(body)["result"]["task"] for body in answers([one for _, one in served.connections])]
+    for task in tasks:
+        if ("artifacts" in task) != (task["metadata"][DECISION_KEY]["verdict"] == "GRANTED"):
+            raise RaceLost(f"rows without a grant, or a grant without rows: {task['metadata'][DECISION_KEY]}")
+    return Counter(task["metadata"][DECISION_KEY]["reason"] for task in tasks)
+
+
+def answers(connections: Sequence[Connection]) -> list[bytes]:
+    """One response of each connection."""
+    bodies: list[bytes] = []
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection.socket, selectors.EVENT_READ, connection)
+        while len(bodies) < len(connections):
+            for key, _ in selector.select(60):
+                connection = key.data
+                connection.fill()
+                body = connection.take()
+                if body is not None:
+                    bodies.append(body)
+                    selector.unregister(connection.socket)
+    return bodies
+
+
+def port_of(process: subprocess.Popen[str]) -> int:
+    """What ``serve --json`` prints when it is ready: one object, on several lines."""
+    text = line_of(process)
+    while not text.endswith("}\n"):
+        text += line_of(process)
+    return int(json.loads(text)["url"].rpartition(":")[2])
