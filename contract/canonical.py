@@ -19,7 +19,8 @@ _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 # One pass over any bytes: nothing is given back, and a string without an end is one to the end.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_BRACKET = re.compile(rb"[\[\]{}]")
+_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKET = bytes(set(range(256)) - set(_STEP))
 # Keys sorted, and no integer beyond 2**53-1.
 _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 _TO_URL = bytes.maketrans(b"+/", b"-_")
@@ -172,8 +173,8 @@ def _finite(text: str) -> float:
 def _check_depth(bare: bytes, max_depth: int) -> None:
     """``bare`` is JSON without its strings. A bracket that closes nothing ends the look: no parser goes on."""
     depth = 0
-    for bracket in _BRACKET.finditer(bare):
-        depth += 1 if bracket[0] in b"[{" else -1
+    for bracket in bare.translate(None, _NO_BRACKET):
+        depth += _STEP[bracket]
         if depth > max_depth:
             raise InvalidJson(f"JSON is nested deeper than {max_depth}")
         if depth < 0:
