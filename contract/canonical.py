@@ -120,7 +120,7 @@ def unb64url(text: str) -> bytes:
 
     Raises ``ValueError``.
     """
-    if "+" in text or "/" in text:
+    if "+" in text or "/" in text or "=" in text:
         raise ValueError("not base64url")
     padding = b"=" * (-len(text) % 4)
     try:
