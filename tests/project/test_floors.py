@@ -13,7 +13,7 @@ import pytest
 from dataset_agent import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
-OUTSIDE = {"benchmarks", "conformance", "evals", "examples", "tests", "docs", "datasets", "deploy"}
+OUTSIDE = {"benchmarks", "mutants", "conformance", "evals", "examples", "tests", "docs", "datasets", "deploy"}
 
 
 @pytest.fixture(scope="module")
