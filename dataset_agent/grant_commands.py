@@ -1,69 +1,197 @@
-"""``grant inspect``: what a grant says, and why it would be refused now."""
+"""``grant inspect|verify|revoke|revocations``: what a grant says, whether it would be accepted, and taking it back."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from contract.call import Operation
+from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
+from contract.grant import VerifiedGrant
+from contract.scope import Scope
+from contract.settings import Settings
+from contract.verdict import Verdict
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import EXIT_USAGE, AsJson, print_json, say, table
+from dataset_agent.console import EXIT_OF, EXIT_USAGE, AsJson, note, paragraph, print_json, say
+from dataset_agent.revoke_commands import revocations, revoke
+from grants.claim_words import Explained
 from grants.inspect import MAX_INSPECTED, Inspection, explain
-from grants.trust import load_trust
+from grants.jwks import PublishedKeys
+from grants.state_look import NO_STORE, NOT_POLICY, has_memory, look
+from grants.trust import Trust, load_trust
 
-grant_app = typer.Typer(help="Look at execution grants.", no_args_is_help=True)
+grant_app = typer.Typer(help="Look at execution grants, and take them back.", no_args_is_help=True)
 
-_TIMES: Final = frozenset({"iat", "nbf", "exp"})
+_INDENT: Final = 4
+_MAX_CALL: Final = 2**20
+Token = Annotated[str, typer.Argument(help="The header value: tokens, comma-separated; - reads standard input.")]
 
 
 @grant_app.callback()
 def grant_group() -> None:
-    """Look at execution grants."""
+    """Look at execution grants, and take them back."""
 
 
 @grant_app.command("inspect")
-def inspect(
-    token: Annotated[str, typer.Argument(help="The header value: tokens, comma-separated; - reads standard input.")],
-    as_json: AsJson = False,
-) -> None:
-    """Decode a grant, claim by claim, and say why it would be refused now. Nothing is spent.
+def inspect(token: Token, as_json: AsJson = False) -> None:
+    """Explain a grant, claim by claim and link by link, and say why it would be refused now. Nothing is spent.
 
     Exit 2 where a token does not read as one.
     """
     settings, now = load_settings(), time.time()
-    text = (sys.stdin.read(MAX_INSPECTED) if token == "-" else token).strip()  # noqa: S105 (a dash)
-    if not text:
-        raise DatasetAgentError(
-            Component.COMMAND,
-            Category.INVALID_INPUT,
-            "command.grant.empty",
-            "there is no grant: give the value of an Execution-Grant header, or - and the value on standard input",
-        )
+    text = _text(token)
     trust = load_trust(settings.trust_path) if settings.trust_path.exists() else None
-    report = explain(text, trust=trust, now=now)
+    report = asyncio.run(_inspected(settings, text, trust, now))
     if as_json:
         print_json(report.to_json())
     else:
-        _tell(report, trust is not None, settings.trust_path, now)
+        _tell(report, trust is not None, settings.trust_path)
     if not report.tokens or any(view.fault for view in report.tokens):
         raise typer.Exit(EXIT_USAGE)
 
 
-def _tell(report: Inspection, trusted: bool, trust_path: Path, now: float) -> None:
+@grant_app.command("verify")
+def verify(
+    token: Token,
+    audience: Annotated[str | None, typer.Option(help="The agent that receives it; default this one's id.")] = None,
+    client: Annotated[str | None, typer.Option(help="The agent that sends it; default the root agent's id.")] = None,
+    call: Annotated[Path | None, typer.Option(help="A file with the call, exactly as it is sent.")] = None,
+    task: Annotated[str | None, typer.Option(help="The task that is asked about.")] = None,
+    negotiate: Annotated[
+        bool, typer.Option("--negotiate", help="Free text, or a call with arguments missing.")
+    ] = False,
+    method: Annotated[str, typer.Option(help="The A2A method, or discover.")] = "SendMessage",
+    as_json: AsJson = False,
+) -> None:
+    """Verify a grant as the agent would that receives it with this request; exit 0, 3 or 4. Nothing is spent."""
+    settings, now = load_settings(), time.time()
+    operation = _operation(call, task, negotiate, method)
+    report = asyncio.run(
+        _inspected(
+            settings,
+            _text(token),
+            load_trust(settings.trust_path),
+            now,
+            audience=audience or settings.agent_id,
+            client=client or settings.root_id,
+            operation=operation,
+        )
+    )
+    if as_json:
+        print_json(_public(report))
+    elif report.refusal is None and report.grant is not None:
+        _accepted(report.grant, report)
+    if report.refusal is not None:
+        if not as_json:
+            note(f"{report.refusal.verdict} {report.refusal.reason}: {report.refusal.message}")
+        raise typer.Exit(EXIT_OF[Verdict(report.refusal.verdict)])
+
+
+grant_app.command("revoke")(revoke)
+grant_app.command("revocations")(revocations)
+
+
+async def _inspected(settings: Settings, text: str, trust: Trust | None, now: float, **request: Any) -> Inspection:
+    """By pinned and published keys, and by the memory of spends and revocations where there is one."""
+    if trust is not None:
+        trust = await PublishedKeys().complete(trust, text, now=now)
+    report = explain(text, trust=trust, now=now, **request)
+    if report.grant is None:
+        return report
+    if not has_memory(settings):
+        return report.remembered(None, not_checked=NO_STORE)
+    return report.remembered(await look(settings, report.grant), not_checked=NOT_POLICY)
+
+
+def _text(token: str) -> str:
+    text = (sys.stdin.read(MAX_INSPECTED) if token == "-" else token).strip()  # noqa: S105 (a dash)
+    if not text:
+        raise _usage(
+            "empty",
+            "there is no grant: give the value of an Execution-Grant header, or - and the value on standard input",
+        )
+    return text
+
+
+def _operation(call: Path | None, task: str | None, negotiate: bool, method: str) -> Operation:
+    """What was received. Raises INVALID_INPUT where it is nothing, or more than one thing."""
+    given = [name for name, there in (("--call", call), ("--task", task), ("--negotiate", negotiate)) if there]
+    if len(given) != (0 if method == "discover" else 1):
+        raise _usage("request", "say what was received: one of --call, --task and --negotiate, or --method discover")
+    if call is None:
+        return Operation(method, task=task, negotiate=negotiate)
+    body = call.read_bytes()
+    if len(body) > _MAX_CALL:
+        raise _usage("request", f"{call} is larger than any call")
+    return Operation(method, call_hash=sha256_hex(body))
+
+
+def _public(report: Inspection) -> dict[str, Any]:
+    told = report.to_json()
+    return {
+        "accepted": report.refusal is None,
+        "refusal": told["refusal"],
+        "judged_as": told["judged_as"],
+        "not_checked": told["not_checked"],
+        "grant": None if report.grant is None else dict(_facts(report.grant)),
+    }
+
+
+def _accepted(grant: VerifiedGrant, report: Inspection) -> None:
+    say("The grant would be accepted: every signature, link and claim holds for this request.")
+    for name, value in _facts(grant):
+        paragraph(
+            f"{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}", first=name, indent=14
+        )
+    if report.not_checked:
+        note(report.not_checked)
+    note("the receiver decides about the call itself: this is no decision")
+
+
+def _facts(grant: VerifiedGrant) -> list[tuple[str, Any]]:
+    return [
+        ("issuer", grant.issuer),
+        ("subject", grant.subject),
+        ("tenant", grant.tenant),
+        ("client", grant.client),
+        ("txn", grant.txn),
+        ("root_jti", grant.root_jti),
+        ("leaf_jti", grant.leaf_jti),
+        ("issuer_kid", grant.issuer_kid),
+        ("holders", list(grant.holders)),
+        ("expires_at", grant.leaf_expires_at),
+        ("datasets", {scope.dataset: _scope(scope) for scope in grant.scopes}),
+    ]
+
+
+def _scope(scope: Scope) -> dict[str, Any]:
+    return {
+        "version": scope.dataset_version,
+        "revision": scope.revision,
+        "capabilities": sorted(scope.actions),
+        "agents": sorted(scope.locations),
+    }
+
+
+def _tell(report: Inspection, trusted: bool, trust_path: Path) -> None:
     for number, view in enumerate(report.tokens):
-        claims = view.claims if isinstance(view.claims, dict) else {}
-        rows = [(name, _shown(name, value, now)) for name, value in _members(claims)]
-        table(f"token {number} ({view.kind}, {view.bytes} bytes)", ("claim", "value"), rows)
+        say(f"token {number} ({view.kind}, {view.bytes} bytes)")
+        for claim in view.explained:
+            _tell_claim(claim)
         if view.fault:
             say(f"  not readable as its kind: {view.fault}")
-    for step in report.steps:
-        say(f"{step.sender} -> {step.receiver}: narrowed {', '.join(step.narrowed) or 'nothing'}")
+    for number, step in enumerate(report.steps, 1):
+        say(f"link {number}: {step.sender} -> {step.receiver}")
+        own = [taken for taken in step.narrowed if taken.startswith(("exp ", "del_max_depth "))]
+        for what, taken in [("the token", own), *step.datasets.items()]:
+            paragraph(f"narrowed {', '.join(taken) or 'nothing'}", first=f"  {what}", indent=_INDENT + len(what))
         if step.widened:
             say(f"  would WIDEN {', '.join(step.widened)}")
     say(f"signatures: {report.signatures}")
@@ -71,20 +199,17 @@ def _tell(report: Inspection, trusted: bool, trust_path: Path, now: float) -> No
         say(f"now it would be {report.refusal.verdict} {report.refusal.reason}: {report.refusal.message}")
     elif not trusted:
         say(f"there is no trust file at {trust_path}: who signed it cannot be said")
+    else:
+        say("now it would be accepted, by the receiver and for the operation that it names")
+    if report.not_checked:
+        say(f"not checked: {report.not_checked}")
 
 
-def _members(claims: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Claims and their members, each by its path: ``cnf.jwk.x``, ``authorization_details.0.actions``."""
-    for name, value in claims.items():
-        inner = dict(enumerate(value)) if isinstance(value, list) and any(isinstance(v, dict) for v in value) else value
-        if isinstance(inner, dict) and inner:
-            yield from _members({str(key): member for key, member in inner.items()}, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
+def _tell_claim(claim: Explained) -> None:
+    value = claim.value if isinstance(claim.value, str) else json.dumps(claim.value, ensure_ascii=False)
+    paragraph(f"{claim.claim}: {value}", indent=2)
+    paragraph(claim.meaning, indent=_INDENT)
 
 
-def _shown(name: str, value: Any, now: float) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if name in _TIMES and isinstance(value, int):
-        return f"{text} ({value - now:+.0f} s from now)"
-    return text
+def _usage(code: str, message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.COMMAND, Category.INVALID_INPUT, f"command.grant.{code}", message)

@@ -1,4 +1,4 @@
-"""What a chain says, for people: every claim decoded, and what each link took away.
+"""What a chain says, for people: every claim decoded and explained, and what each link took away.
 
 Nothing here is verified by reading it. Only where a trust file is given is the chain put
 before ``grants.verify``, and only its acceptance is reported as verified.
@@ -7,15 +7,17 @@ before ``grants.verify``, and only its acceptance is reported as verified.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Literal
 
 from contract.call import Operation
 from contract.canonical import InvalidJson, parse_json
+from contract.grant import VerifiedGrant
 from contract.scope import Scope, ScopeError, widening
 from contract.verdict import VERDICTS, NotGranted
 from grants import jose
+from grants.claim_words import Explained, Kind, explained
 from grants.claims import ChildClaims, GrantClaims, InvalidClaims, RootClaims, read
 from grants.trust import Trust
 from grants.verify import verify
@@ -28,11 +30,12 @@ NOT_READ: Final = "replay and revocation are not read here"
 class TokenView:
     """One token as it reads. ``fault`` says why it would not even be read as its kind."""
 
-    kind: Literal["root", "derived"]
+    kind: Kind
     header: Mapping[str, Any] | None
     claims: Any
     bytes: int
     fault: str | None
+    explained: tuple[Explained, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -40,18 +43,23 @@ class TokenView:
             "bytes": self.bytes,
             "header": None if self.header is None else dict(self.header),
             "claims": self.claims,
+            "explained": [claim.to_json() for claim in self.explained],
             "fault": self.fault,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A link of the chain: who passed it to whom, what it took away, and what it would widen."""
+    """A link of the chain: who passed it to whom, what it took away, and what it would widen.
+
+    ``narrowed`` is everything that was taken away, ``datasets`` that of each dataset.
+    """
 
     sender: str
     receiver: str
     narrowed: tuple[str, ...]
     widened: tuple[str, ...]
+    datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +67,7 @@ class Step:
             "to": self.receiver,
             "narrowed": list(self.narrowed),
             "widened": list(self.widened),
+            "datasets": {name: list(taken) for name, taken in self.datasets.items()},
         }
 
 
@@ -70,6 +79,13 @@ class Refusal:
     reason: str
     message: str
 
+    @classmethod
+    def of(cls, stop: NotGranted) -> Refusal:
+        return cls(VERDICTS[stop.reason].value, stop.reason.value, stop.message)
+
+    def to_json(self) -> dict[str, str]:
+        return {"verdict": self.verdict, "reason": self.reason, "message": self.message}
+
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
@@ -77,7 +93,8 @@ class Inspection:
 
     ``judged_as`` is the request it was judged for; what the caller left open is taken from
     the leaf itself, so that what is wrong with the chain comes out and not what is missing
-    from the question. ``None``: it was not judged.
+    from the question. ``None``: it was not judged. ``grant`` is there where it was accepted,
+    so that a memory can be asked about it. ``not_checked`` says what was not looked at.
     """
 
     tokens: tuple[TokenView, ...]
@@ -85,16 +102,20 @@ class Inspection:
     signatures: Literal["verified", "not verified"]
     judged_as: Mapping[str, Any] | None
     refusal: Refusal | None
+    grant: VerifiedGrant | None = field(default=None, repr=False)
+    not_checked: str | None = NOT_READ
+
+    def remembered(self, refusal: NotGranted | None, *, not_checked: str | None) -> Inspection:
+        """With what a memory says of spends and revocations; a refusal by the chain itself stands."""
+        told = self.refusal or (None if refusal is None else Refusal.of(refusal))
+        return replace(self, refusal=told, not_checked=not_checked)
 
     def to_json(self) -> dict[str, Any]:
-        refusal = self.refusal
         return {
             "signatures": self.signatures,
             "judged_as": None if self.judged_as is None else dict(self.judged_as),
-            "refusal": None
-            if refusal is None
-            else {"verdict": refusal.verdict, "reason": refusal.reason, "message": refusal.message},
-            "not_checked": NOT_READ,
+            "refusal": None if self.refusal is None else self.refusal.to_json(),
+            "not_checked": self.not_checked,
             "tokens": [token.to_json() for token in self.tokens],
             "steps": [step.to_json() for step in self.steps],
         }
@@ -114,7 +135,7 @@ def explain(
     Never raises for what the text holds.
     """
     text = header.strip()
-    decoded = [_decode(token, root=place == 0) for place, token in enumerate(text[:MAX_INSPECTED].split(","))]
+    decoded = [_decode(token, now, root=n == 0) for n, token in enumerate(text[:MAX_INSPECTED].split(","))]
     tokens = tuple(view for view, _ in decoded) if text else ()
     claims = [typed for _, typed in decoded]
     steps = tuple(_step(above, below) for above, below in pairwise(claims) if above is not None and below is not None)
@@ -126,16 +147,15 @@ def explain(
     operation = operation or (leaf.op.value() if leaf else Operation("SendMessage", negotiate=True))
     judged_as = {"audience": audience, "client": client, "operation": operation.to_json(), "now": now}
     try:
-        verify(text, trust=trust, audience=audience, client=client, operation=operation, now=now)
+        grant = verify(text, trust=trust, audience=audience, client=client, operation=operation, now=now)
     except NotGranted as stop:
-        refusal = Refusal(VERDICTS[stop.reason].value, stop.reason.value, stop.message)
-        return Inspection(tokens, steps, "not verified", judged_as, refusal)
-    return Inspection(tokens, steps, "verified", judged_as, None)
+        return Inspection(tokens, steps, "not verified", judged_as, Refusal.of(stop))
+    return Inspection(tokens, steps, "verified", judged_as, None, grant)
 
 
-def _decode(token: str, *, root: bool) -> tuple[TokenView, GrantClaims | None]:
+def _decode(token: str, now: float, *, root: bool) -> tuple[TokenView, GrantClaims | None]:
     """A token as it reads, and its claims where they are what its kind demands."""
-    kind: Literal["root", "derived"] = "root" if root else "derived"
+    kind: Kind = "root" if root else "derived"
     try:
         compact = jose.split(token)
     except jose.MalformedToken as error:
@@ -144,12 +164,13 @@ def _decode(token: str, *, root: bool) -> tuple[TokenView, GrantClaims | None]:
         raw = parse_json(compact.payload, limit=jose.MAX_TOKEN_BYTES)
     except InvalidJson as error:
         return TokenView(kind, compact.header, None, len(token), str(error)), None
+    view = TokenView(kind, compact.header, raw, len(token), None, explained(raw, kind, now=now))
     try:
         claims: GrantClaims = read(RootClaims if root else ChildClaims, compact.payload)
         claims.scopes  # noqa: B018 - raises where it does not read
     except (InvalidClaims, ScopeError) as error:
-        return TokenView(kind, compact.header, raw, len(token), str(error)), None
-    return TokenView(kind, compact.header, raw, len(token), None), claims
+        return replace(view, fault=str(error)), None
+    return view, claims
 
 
 def _step(above: GrantClaims, below: GrantClaims) -> Step:
@@ -159,12 +180,19 @@ def _step(above: GrantClaims, below: GrantClaims) -> Step:
         if longer:
             (widened if longer > 0 else narrowed).append(f"{name} by {longer:+d}")
     kept = {scope.dataset: scope for scope in below.scopes}
-    for scope in above.scopes:
-        narrowed += _taken(scope, kept[scope.dataset]) if scope.dataset in kept else [f"{scope.dataset} to nothing"]
+    taken = {
+        scope.dataset: tuple(_taken(scope, kept[scope.dataset])) if scope.dataset in kept else (_DROPPED,)
+        for scope in above.scopes
+    }
+    for dataset, members in taken.items():
+        narrowed += [f"{dataset} to nothing"] if members == (_DROPPED,) else members
     member = widening(above.scopes, below.scopes)
     if member is not None:
         widened.append(member)
-    return Step(above.aud, below.aud, tuple(narrowed), tuple(widened))
+    return Step(above.aud, below.aud, tuple(narrowed), tuple(widened), taken)
+
+
+_DROPPED: Final = "everything"
 
 
 def _taken(above: Scope, below: Scope) -> list[str]:

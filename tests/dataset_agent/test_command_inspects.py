@@ -1,4 +1,4 @@
-"""``cache``, ``evidence``, ``grant``, ``card``, ``doctor``, ``login`` beside a served dataset agent."""
+"""``cache``, ``evidence``, ``card``, ``doctor``, ``login`` beside a served dataset agent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.call import Operation
-from contract.canonical import sha256_hex
 from tests.dataset_agent.command_line import CommandLine
-from tests.running_agent import COMPARE, Asker, RunningAgent
+from tests.running_agent import RunningAgent
 
 QUESTION = "Compare the recovery of batches B001 and B002"
 
@@ -86,36 +84,6 @@ def test_evidence_list_says_who_decided_what_under_which_policy(command: Command
     assert "    reason PRINCIPAL_AUTHORIZED, policy BPD-DATA-014\n" in run.out
     assert not re.search(r"^0 ", run.out, re.M)
     assert "u-eng-01" not in run.out + json.dumps(rows)
-
-
-def test_grant_inspect_decodes_a_chain_and_says_what_it_narrowed(command: CommandLine, agent: RunningAgent) -> None:
-    asker = Asker(agent.settings, agent.url)
-    call = asker.call("purification-batches", "compare_batches", COMPARE)
-    operation = Operation("SendMessage", call_hash=sha256_hex(call))
-    grant = asker.grant(asker.scope("purification-batches", "compare_batches"), operation)
-    run = command("grant", "inspect", "-", stdin=grant)
-    assert run.code == 0
-    assert max(len(line) for line in run.out.splitlines()) <= 80
-    found = re.search(r"^op\.call_hash +(\w+) *\n +(\w+) *$", run.out, re.M)
-    assert found is not None
-    assert found[1] + found[2] == sha256_hex(call)
-    assert re.search(r"^exp +\d+ \(\+\d+ s from now\)", run.out, re.M)
-    assert "signatures: verified" in run.out
-    assert command("grant", "inspect", grant, "--json").json["signatures"] == "verified"
-
-
-def test_grant_inspect_says_why_an_edited_grant_would_be_refused(command: CommandLine, agent: RunningAgent) -> None:
-    asker = Asker(agent.settings, agent.url)
-    operation = Operation("SendMessage", negotiate=True)
-    grant = asker.grant(asker.scope("purification-batches", "search"), operation, now=1_700_000_000)
-    assert "now it would be REFUSED GRANT_EXPIRED" in command("grant", "inspect", grant).out
-    unreadable = command("grant", "inspect", "no.such.token")
-    assert "now it would be REFUSED GRANT_MALFORMED" in unreadable.out
-    assert (unreadable.code, command("grant", "inspect", "no.such.token", "--json").code) == (2, 2)
-    assert command("grant", "inspect", grant).code == 0
-    empty = command("grant", "inspect", "-")
-    assert empty.code == 2
-    assert "there is no grant" in empty.line
 
 
 def test_card_shows_what_may_be_asked_and_with_which_key_it_was_verified(command: CommandLine) -> None:

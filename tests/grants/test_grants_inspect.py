@@ -10,6 +10,7 @@ import pytest
 from contract.verdict import Reason
 from grants.derive import derive, header_value
 from grants.inspect import explain
+from grants.state import replayed
 from tests.grants.grants_world import (
     CALL,
     ISSUER,
@@ -24,6 +25,7 @@ from tests.grants.grants_world import (
     agent,
     claims_of,
     make_chain,
+    make_decision,
     make_root,
     make_scope,
 )
@@ -111,3 +113,56 @@ def test_a_token_that_is_not_of_its_kind_is_shown_with_its_fault() -> None:
     shown = explain(make_chain()[1], now=NOW)
     assert shown.tokens[0].fault is not None
     assert shown.tokens[0].claims["aud"] == REMOTE
+
+
+def test_every_claim_of_a_real_chain_is_explained() -> None:
+    for token in explain(header_value(make_chain(None, SECOND, REMOTE)), now=NOW + 1).tokens:
+        assert {claim.claim.partition(".")[0] for claim in token.explained} == set(token.claims)
+        assert not [claim for claim in token.explained if "unknown" in claim.meaning]
+    meanings = {
+        claim.claim: claim.meaning for claim in explain(header_value(make_chain()), now=NOW + 1).tokens[1].explained
+    }
+    assert meanings["exp"] == "valid until, in 59 s"
+    assert meanings["iat"] == "issued, 1 s ago"
+    assert SIGNERS[REMOTE].public_key.thumbprint in meanings["cnf.jwk"]
+    assert "grant revoke --txn" in meanings["txn"]
+
+
+def test_a_claim_that_is_none_of_ours_is_called_unknown() -> None:
+    def foreign(claims: dict[str, Any]) -> None:
+        claims["scope"] = "everything"
+        claims["op"]["also"] = {"this": 1}
+        claims["cnf"]["jwk"]["x"] = "no key"
+
+    token = explain(header_value(Forge().chain(edit_leaf=foreign)), now=NOW).tokens[1]
+    told = {claim.claim: claim.meaning for claim in token.explained}
+    assert "refuses what it does not know" in told["scope"]
+    assert "refuses what it does not know" in told["op.also.this"]
+    assert "none that this profile takes" in told["cnf.jwk"]
+    assert token.fault is not None
+
+
+def test_what_was_taken_away_is_told_for_each_dataset() -> None:
+    further = make_scope(dataset="chromatography-runs", columns=None)
+    root = make_root(further=[(further, make_decision())])
+    kept = make_scope(actions=frozenset({"batch_yield"}))
+    chain = derive((root,), SIGNERS[ROOT], audience=agent(REMOTE), operation=CALL, now=NOW, narrow=(kept,))
+    (step,) = explain(header_value(chain), now=NOW).steps
+    assert step.datasets == {
+        "purification-batches": ("actions without compare_recovery",),
+        "chromatography-runs": ("everything",),
+    }
+    assert step.narrowed == ("exp by -240", "chromatography-runs to nothing", "actions without compare_recovery")
+
+
+def test_what_a_memory_says_is_told_where_the_chain_itself_holds() -> None:
+    accepted = explain(header_value(make_chain()), now=NOW, trust=TRUST)
+    assert accepted.grant is not None
+    told = accepted.remembered(replayed(), not_checked=None)
+    assert (told.signatures, told.not_checked) == ("verified", None)
+    assert told.refusal is not None
+    assert told.refusal.reason == Reason.GRANT_REPLAYED
+    expired = explain(header_value(make_chain()), now=NOW + 65, trust=TRUST)
+    assert expired.grant is None
+    assert expired.remembered(replayed(), not_checked=None).refusal == expired.refusal
+    assert "VerifiedGrant" not in repr(accepted)
