@@ -95,10 +95,15 @@ def derive(
 
 
 def header_value(chain: Sequence[str]) -> str:
-    """The ``Execution-Grant`` header of a chain, root token first. Raises ``grants.derive.size``."""
+    """The ``Execution-Grant`` header of a chain, root token first.
+
+    Raises ``NotGranted(GRANT_MALFORMED)``, as its receiver would, for one over
+    ``MAX_GRANT_HEADER_BYTES``.
+    """
     value = ",".join(chain)
     if len(value) > MAX_GRANT_HEADER_BYTES:
-        raise _fault("grants.derive.size", f"the chain is larger than {MAX_GRANT_HEADER_BYTES} bytes; narrow its scope")
+        why = f"the grant would be larger than {MAX_GRANT_HEADER_BYTES} bytes: ask for fewer columns and constraints"
+        raise NotGranted(Reason.GRANT_MALFORMED, why)
     return value
 
 

@@ -169,9 +169,9 @@ def test_a_holder_whose_clock_is_behind_still_derives_after_its_parent() -> None
 
 def test_a_chain_that_no_header_carries_is_not_sent() -> None:
     scope = make_scope(columns=frozenset(f"batches.column_{n:04}" for n in range(40)))
-    with pytest.raises(DatasetAgentError) as stop:
+    with pytest.raises(NotGranted) as stop:
         header_value(make_chain(make_root(scope), SECOND, REMOTE))
-    assert code_of(stop) == "grants.derive.size"
+    assert stop.value.reason is Reason.GRANT_MALFORMED
 
 
 def test_a_chain_of_four_with_long_ids_fits_the_header() -> None:
