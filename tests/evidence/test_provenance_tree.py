@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evidence.dsse import InvalidProvenance, sign_envelope
-from evidence.tree import walk
+from evidence.tree import verify_tree, walk
 from tests.evidence.evidence_builders import SeedSigner
 from tests.evidence.provenance_trees import (
     KEYS,
@@ -216,6 +216,14 @@ def test_a_relay_says_nothing_but_what_the_other_agent_answered(section: str) ->
         statement["predicate"][section][member] = value
 
     assert check_of(lambda: verified(relayed(grown(TWO), change=embellished))) == "relay"
+
+
+def test_a_relay_vouches_for_the_bytes_of_the_other_agent_and_no_others() -> None:
+    def other_bytes(statement: dict[str, Any]) -> None:
+        statement["subject"][0]["digest"]["sha256"] = "0" * 64
+
+    statement = unverified(relayed(grown(TWO), change=other_bytes))
+    assert check_of(lambda: verify_tree(statement, KEYS)) == "relay"
 
 
 def test_a_root_agent_cannot_pass_bytes_of_its_own_off_as_the_other_agents() -> None:

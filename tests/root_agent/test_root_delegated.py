@@ -332,10 +332,11 @@ async def test_an_answer_that_does_not_carry_what_completes_it_is_not_shown(root
 async def test_an_answer_that_rests_on_more_than_was_admitted_is_not_shown(
     root: RootAgent, world: RootWorld, lab: Lab
 ) -> None:
+    """The lab was asked twice, each time under a leaf of its own, and once was admitted."""
+
     async def embellished(arrived: Arrived) -> Task:
-        completed = lab_answer(world, lab, passed_on(world, arrived, lab))
-        delegate(world, TO_LAB)
-        return world.answer(world.grant(arrived), Call.parse(arrived.call), upstream=[completed, completed])
+        twice = [lab_answer(world, lab, passed_on(world, arrived, lab)) for _ in range(2)]
+        return world.answer(world.grant(arrived), Call.parse(arrived.call), upstream=twice)
 
     world.remote.script = embellished
     assert await without_rows(root, world)
@@ -344,14 +345,23 @@ async def test_an_answer_that_rests_on_more_than_was_admitted_is_not_shown(
 async def test_a_plain_answer_that_rests_on_another_agents_is_not_shown(
     root: RootAgent, world: RootWorld, lab: Lab
 ) -> None:
+    """Not even where both agents conspire, and the second signs that it was asked under this grant."""
     await ask(root, world)
-    theirs = lab_answer(world, lab, passed_on(world, world.remote.arrived[0], lab))
+    earlier = passed_on(world, world.remote.arrived[0], lab)
 
-    async def borrowed(arrived: Arrived) -> Task:
-        return world.answer(world.grant(arrived), Call.parse(arrived.call), upstream=[theirs])
+    async def conspiring(arrived: Arrived) -> Task:
+        grant = world.grant(arrived)
 
-    world.remote.script = borrowed
-    assert (await ask(root, world, call=PLAIN)).decision.reason is Reason.REMOTE_PROVENANCE_INVALID
+        def under_this_grant(statement: dict[str, Any]) -> None:
+            statement["predicate"]["grant"] |= {"root_jti": grant.root_jti, "txn": grant.txn}
+            statement["predicate"]["invocation"]["trace_id"] = grant.rctx["trace_id"]
+
+        theirs = lab_answer(world, lab, earlier, under_this_grant)
+        return world.answer(grant, Call.parse(arrived.call), upstream=[theirs])
+
+    world.remote.script = conspiring
+    decision = (await ask(root, world, call=PLAIN)).decision
+    assert (decision.reason, "was not admitted" in decision.rationale) == (Reason.REMOTE_PROVENANCE_INVALID, True)
 
 
 async def test_an_answer_with_the_branch_of_an_earlier_asking_is_not_shown(
