@@ -173,6 +173,20 @@ def body(change: Callable[[bytes], bytes], token: int = 1) -> Forging:
     return forge
 
 
+def padded(over: int, padding: str) -> Forging:
+    """A leaf of ``over`` bytes more than a multiple of three, spelled with padding, and signed so by its holder."""
+
+    def forge(scene: Scene) -> Attempt:
+        first, second = scene.forge.chain()
+        text = unb64url(second.split(".")[1])
+        text += b" " * ((over - len(text)) % 3)
+        signing_input = f"{second.split('.')[0]}.{b64url(text)}{padding}"
+        signature = b64url(scene.forge.leaf_signer.sign(signing_input.encode()))
+        return scene.attempt(f"{first},{signing_input}.{signature}")
+
+    return forge
+
+
 def other_bits(text: str) -> str:
     """The same bytes with other unused bits in the last character."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
