@@ -40,11 +40,14 @@ class Gate:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
+        public = scope["path"] in PUBLIC
         try:
-            if scope["path"] not in PUBLIC:
+            if not public:
                 scope["dataset_agent.caller"] = self._identify(scope)
                 scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
-            body = await _bounded_body(scope, receive, self._max_body)
+            body = await _bounded_body(receive, self._max_body)
+            if not public:  # nothing reads the body of a public route, and nobody in particular may send one
+                _check_shape(body)
         except DatasetAgentError as error:
             await _problem(send, error)
             return
@@ -101,7 +104,7 @@ def _unauthenticated(message: str) -> DatasetAgentError:
     return DatasetAgentError(Component.REMOTE_AGENT, Category.UNAUTHENTICATED, "remote_agent.client.missing", message)
 
 
-async def _bounded_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+async def _bounded_body(receive: Receive, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -120,14 +123,16 @@ async def _bounded_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         chunks.append(chunk)
         if not message.get("more_body", False):
             break
-    body = b"".join(chunks)
+    return b"".join(chunks)
+
+
+def _check_shape(body: bytes) -> None:
     try:
         check_shape(body, max_values=MAX_VALUES)
     except InvalidJson as error:
         raise DatasetAgentError(
             Component.REMOTE_AGENT, Category.INVALID_INPUT, "remote_agent.body.shape", str(error)
         ) from error
-    return body
 
 
 def _replay(body: bytes, gone: asyncio.Future[Message]) -> Receive:
