@@ -16,8 +16,8 @@ from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, fail, note, print_json, say, table
 from dataset_agent.pinned import audited_agent
 from delegation.result_form import read_result
-from evidence.artifact import MAX_ARTIFACT_BYTES, read_artifact
-from evidence.dsse import InvalidProvenance
+from evidence.artifact import MAX_ARTIFACT_BYTES, Artifact, read_artifact
+from evidence.dsse import InvalidProvenance, payload_of
 from evidence.predicate import Statement
 from evidence.provenance import verify_saved
 from evidence.tree import Branch, verify_tree, walk
@@ -53,7 +53,9 @@ def verify(
         if as_json:
             print_json({"verified": False, "check": error.check, "problem": str(error)})
             raise typer.Exit(EXIT_FAULT) from error
-        raise fail(f"the provenance of {file} does NOT hold ({error.check}): {error}") from error
+        named = _pinned_name(artifact, agents)
+        hint = f"; it says to be of {named}: --agent {named}" if named not in (None, signer.id) else ""
+        raise fail(f"the provenance of {file} does NOT hold ({error.check}): {error}{hint}") from error
     tree = Branch(statement, key, None, branches)
     retired = key not in signer.accepted_keys
     if as_json:
@@ -162,6 +164,15 @@ def _show_rows(statement: Statement, body: bytes) -> None:
         note(f"the rows are not shown: these bytes ({statement.predicate.result.media_type}) are no table of rows")
         return
     result_table(document, "", limit=count)
+
+
+def _pinned_name(artifact: Artifact, agents: Mapping[str, TrustedAgent]) -> str | None:
+    """Whose the envelope says it is, *unverified*, where that is an agent of the trust file."""
+    try:
+        name = parse_json(payload_of(artifact.envelope), limit=MAX_ARTIFACT_BYTES)["predicate"]["agent"]["id"]
+    except (InvalidProvenance, InvalidJson, KeyError, TypeError):
+        return None
+    return name if isinstance(name, str) and name in agents else None
 
 
 def _read(body: bytes) -> Any:

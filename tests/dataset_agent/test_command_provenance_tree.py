@@ -161,6 +161,11 @@ def test_a_statement_signed_by_an_upstream_agent_is_not_the_asked_agents(verify:
     assert (run.code, "does NOT hold (signature)" in run.line) == (1, True)
 
 
+def test_an_answer_of_another_agent_of_the_trust_file_says_how_to_verify_it(verify: Callable[..., Run]) -> None:
+    run = verify(relayed(grown(TREE)))
+    assert (run.code, run.line.endswith(f"; it says to be of {ROOT}: --agent {ROOT}")) == (1, True)
+
+
 def test_the_saved_file_holds_the_whole_tree(tmp_path: Path) -> None:
     write_artifact(tmp_path / "answer.json", Artifact(relayed(grown(TREE)), BODY))
     saved = json.loads((tmp_path / "answer.json").read_text())
