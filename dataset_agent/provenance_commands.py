@@ -86,7 +86,7 @@ def _show_tree(tree: Branch, agents: Mapping[str, TrustedAgent]) -> None:
         + tuple(branch[name] for name in _BRANCH)
         for level, branch in told
     ]
-    table("", ("agent", "asked for", "rows", *_BRANCH.values()), shown, lead=("agent", "asked for", "rows"))
+    table("", ("agent", "asked for", "rows", *_BRANCH.values()), shown, lead=("agent", "rows"), right={"rows"})
 
 
 _BRANCH: Final = {
