@@ -10,11 +10,15 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from benchmarks import calls, grants
+from benchmarks import calls, grants, rubbish
 from benchmarks.report import Section
 
 RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
-SECTIONS: Final[dict[str, Callable[..., Section]]] = {"calls": calls.measure, "grants": grants.measure}
+SECTIONS: Final[dict[str, Callable[..., Section]]] = {
+    "calls": calls.measure,
+    "grants": grants.measure,
+    "rubbish": rubbish.measure,
+}
 
 
 def main() -> None:

@@ -73,6 +73,47 @@ def fitting(limit: int = 7_500) -> Mapping[str, str]:
     return {name: text[:limit] for name, text in {**small, **more}.items()}
 
 
+def odd_bodies(size: int = SIZE) -> Mapping[str, bytes]:
+    """Bodies that are dear to look at for a reader that goes back."""
+    return {
+        "a string without an end": (b'"' + b'\\"' * size)[:size],
+        "strings": b'""' * (size // 2),
+        "broken escapes": (b'"\\\n' * size)[:size],
+        "opening brackets": b"[" * size,
+        "closing brackets": b"[" * 33 + b"]" * (size - 33),
+        "flat brackets": b"[" + b"[]," * (size // 3),
+        "blanks": b"[]" * 33 + b" " * (size - 66),
+        "numbers almost too long": ((b"1" * 400 + b" ") * size)[:size],
+        "surrogate pairs": (b"\\ud83e\\uddea" * size)[:size],
+        "lone surrogates": (b"\\ud83e " * size)[:size],
+        "backslashes": b"\\" * size,
+        "not UTF-8": b"\xff" * size,
+        "NUL": b"\x00" * size,
+        "commas": b"," * size,
+    }
+
+
+def odd_payloads(size: int = 5_300) -> Mapping[str, bytes]:
+    """Claims that are dear to read, small enough for one token."""
+    members = b",".join(b'"m%d":1' % n for n in range(size // 10))
+    return {
+        "rubbish": b"x" * size,
+        "deep": b"[" * (size // 2) + b"]" * (size // 2),
+        "brackets": b"[" + b"[]," * (size // 4) + b"[]]",
+        "members": b"{" + members + b"}",
+        "a member again and again": b"{" + b",".join([b'"m":1'] * (size // 6)) + b"}",
+        "numbers": b"[" + b"1," * (size // 2 - 2) + b"1]",
+        "a huge integer": b'{"iat":' + b"9" * 4_000 + b"}",
+        "a string without an end": b'{"iss":"' + b'\\"' * (size // 2 - 10),
+        "escapes": b'{"iss":"' + b"\\u00e9" * (size // 6 - 5) + b'"}',
+        "not ASCII": b'{"iss":"' + "\u0301".encode() * (size // 2 - 10) + b'"}',
+        "details": b'{"authorization_details":[' + b",".join([b"{}"] * (size // 3 - 20)) + b"]}",
+        "a large set": b'{"authorization_details":[{"constraints":{"a.b":{"one_of":['
+        + b",".join(b"%d" % n for n in range(size // 6))
+        + b"]}}}]}",
+    }
+
+
 # good ones spoiled
 
 Spoil = Callable[[random.Random, str], str]
