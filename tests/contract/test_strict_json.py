@@ -172,6 +172,30 @@ def test_base64url_is_read_in_one_spelling_only(text: str) -> None:
         assert unb64url(text) == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AAA+",
+        "AAA/",
+        "AAAA=",
+        "AAAA====",
+        "AA==",
+        "AA=",
+        "AAA=",
+        "A",
+        "AB",
+        "AAB",
+        "AAAA\n",
+        " AAAA",
+        "AA AA",
+        "AA\u00e9A",
+    ],
+)
+def test_no_other_spelling_of_base64url_is_read(text: str) -> None:
+    with pytest.raises(ValueError):
+        unb64url(text)
+
+
 @given(data=st.binary(max_size=200))
 def test_base64url_is_the_standard_librarys_without_padding(data: bytes) -> None:
     assert b64url(data) == base64.urlsafe_b64encode(data).rstrip(b"=").decode()
