@@ -63,7 +63,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
         ask(command, "B001", folder / "before.json")
     old = kids(home)
     run = command("keys", "init", "--force")
-    assert (run.code, "restart what runs" in run.out) == (0, True)
+    assert (run.code, "reload what runs" in run.out) == (0, True)
     with serving(home) as (command, _):
         ask(command, "B003", folder / "after.json")
         answer = command.ask("Compare the recovery of batches B004 and B005").json
