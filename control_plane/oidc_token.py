@@ -159,13 +159,12 @@ def _same(value: Any, wanted: Any) -> bool:
 
 def _subject(claims: Mapping[str, Any], provider: IdentityProvider) -> str:
     for name in {"sub", provider.subject_claim}:
-        value = claims.get(name)
-        if not isinstance(value, str) or not _is_subject(value):
+        if not _is_subject(claims.get(name)):
             raise refused("subject", "the identity token names no subject")
     return str(claims[provider.subject_claim])
 
 
-def _is_subject(value: str) -> bool:
+def _is_subject(value: Any) -> bool:
     try:
         return is_nfc(UserId(value))
     except InvalidId:

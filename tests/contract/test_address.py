@@ -56,6 +56,7 @@ def test_https_and_loopback_are_accepted(url: str) -> None:
         "https://idp.example/a b",
         "https://idp.example/a\nb",
         "https://idp.example\\@evil.example",
+        "https://idp.example\\keys",
         "https://idp.exämple",
         "https://[::1",
         "https://idp.example/" + "a" * 500,

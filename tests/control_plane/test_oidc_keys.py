@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from contract.canonical import b64url
+from contract.canonical import b64url, unb64url
 from control_plane.oidc_keys import fitting, holds, read_keys
 from tests.control_plane.oidc_world import jwk, jwks, key, number, signature
 
@@ -83,6 +83,7 @@ HUGE = number(2**8_200 + 1)
         jwk("ec", x=number(1, 32)),
         jwk("ec", x=number(1)),
         jwk("ec", y=None),
+        jwk("ec", x=b64url(b"\0" + unb64url(jwk("ec")["x"]))),
         jwk("ec", x="A" + jwk("ec")["x"]),
         jwk("ec", alg="RS256"),
         jwk("ec", d="AAAA"),

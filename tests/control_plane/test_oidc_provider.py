@@ -117,6 +117,7 @@ async def test_a_provider_that_is_down_at_the_start_is_503_with_the_time_to_come
         with pytest.raises(DatasetAgentError) as fault:
             await verifier.verify(at(NOW), NOW + later)
         assert (fault.value.category, fault.value.retry_after) == (Category.UNAVAILABLE, wait)
+        assert await end_of(verifier, at(NOW, header={"kid": ...}), NOW + later) == "unavailable"
     assert provider.asked == [KEYS_URL]
     provider.publish("rsa")
     assert await end_of(verifier, token(), NOW + FLOOR) == SUBJECT
