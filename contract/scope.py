@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
@@ -21,7 +22,9 @@ CONSTRAINT_KINDS: Final = ("one_of", "not_one_of", "max", "min", "prefix")
 MAX_SET_SIZE: Final = 1_000
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIMESTAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+_TIMESTAMP: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z")
+_COLUMN: Final = re.compile(r"[^.\s]+\.[^.\s]+")
+MAX_COLUMN: Final = 256
 
 
 class ScopeError(ValueError):
@@ -247,7 +250,7 @@ def parse_rows(raw: Any) -> RowConstraints:
     if not isinstance(raw, dict):
         raise ScopeError("constraints must be an object")
     for column in raw:
-        if column.count(".") != 1 or not all(column.split(".")):
+        if len(column) > MAX_COLUMN or not _COLUMN.fullmatch(column):
             raise ScopeError(f"{column[:80]!r} is not table.column")
     return MappingProxyType({column: Constraint.parse(value) for column, value in raw.items()})
 
@@ -278,11 +281,21 @@ def _order_key(value: ConstraintValue) -> tuple[str, Decimal | str]:
     """
     if isinstance(value, int) or _DECIMAL.fullmatch(value):
         return "number", Decimal(value)
-    if _DATE.fullmatch(value):
+    if _DATE.fullmatch(value) and _is_day(value):
         return "date", value
-    if _TIMESTAMP.fullmatch(value):
+    moment = _TIMESTAMP.fullmatch(value)
+    if moment and _is_day(moment[1]):
         return "timestamp", value
     raise ScopeError("a bound is an integer, a decimal, an ISO date or a UTC timestamp with microseconds")
+
+
+def _is_day(text: str) -> bool:
+    """Whether the calendar has it: engines refuse, or move, what it has not."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _at_most(left: ConstraintValue, right: ConstraintValue) -> bool:

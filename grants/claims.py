@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
-from pydantic import Field, PlainValidator, ValidationError, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, ValidationError, model_validator
 
 from contract.call import Operation
 from contract.canonical import InvalidJson, b64url, parse_json
@@ -57,6 +57,12 @@ Method = Annotated[str, Field(pattern=r"^[A-Za-z]{1,64}$")]
 Key = Annotated[PublicKey, PlainValidator(_public_key)]
 
 
+def _only_true(value: bool) -> bool:
+    if not value:
+        raise ValueError("is true, or left out")
+    return value
+
+
 class Actor(Strict):
     """RFC 8693 ``act``: the agent that sends this token on."""
 
@@ -75,7 +81,7 @@ class OperationClaim(Strict):
     method: Method
     call_hash: HexDigest | None = None
     task: Identifier | None = None
-    negotiate: Literal[True] | None = None
+    negotiate: Annotated[bool, AfterValidator(_only_true)] | None = None
 
     @model_validator(mode="after")
     def _one_subject(self) -> Self:
@@ -149,7 +155,7 @@ class GrantClaims(Strict):
 class RootClaims(GrantClaims):
     """What an issuer signs for the agent that asks."""
 
-    del_depth: Literal[0]
+    del_depth: Annotated[int, Field(ge=0, le=0)]
 
     @model_validator(mode="after")
     def _from_issuer(self) -> Self:
@@ -198,6 +204,8 @@ def read(model: type[Model], payload: bytes) -> Model:
         claims = parse_json(payload, limit=MAX_TOKEN_BYTES)
         if not payload.isascii() or b"\\u" in payload:
             _check_normal(claims)
+        if b"null" in payload:
+            _check_no_null(claims)
         found: Model = model.__pydantic_validator__.validate_python(claims)
         return found
     except InvalidJson as error:
@@ -224,6 +232,17 @@ def _check_normal(value: Any) -> None:
     if isinstance(value, list):
         for item in value:
             _check_normal(item)
+
+
+def _check_no_null(value: Any) -> None:
+    """What is optional is left out: nothing is said in two ways. Constraints are judged by their vocabulary."""
+    if value is None:
+        raise InvalidJson("a claim is null")
+    if isinstance(value, dict):
+        value = [member for name, member in value.items() if name != "constraints"]
+    if isinstance(value, list):
+        for item in value:
+            _check_no_null(item)
 
 
 def _first_fault(model: type[Strict], error: ValidationError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -141,6 +142,8 @@ def carriers() -> Iterator[Case]:
     yield Case("short-signature", "a signature of 63 bytes", "GRANT_MALFORMED", text=(f"{tokens[0]},{tokens[1][:-2]}",))
     yield Case("header-not-an-object", "a protected header that is a list", "GRANT_HEADER_INVALID",
         Forge(headers={0: lambda held: b"[]"}))  # fmt: skip
+    yield Case("header-large", "a protected header of 1,025 bytes", "GRANT_HEADER_INVALID",
+        Forge(headers={1: lambda held: json.dumps(held).encode().ljust(1_025)}))  # fmt: skip
     yield Case("header-duplicate", "alg twice in a protected header", "GRANT_HEADER_INVALID",
         Forge(headers={1: lambda held: b'{"alg":"none","alg":"Ed25519","typ":"execution-grant+jwt"}'}))  # fmt: skip
 
@@ -250,6 +253,21 @@ def claims() -> Iterator[Case]:
         "GRANT_CLAIMS_INVALID",
         leaf(put(cnf={"jwk": {**jwk(FIRST), "x": b64(bytes(31))}})),
     )
+    for name, edit in {
+        "tctx": lambda held: held["tctx"].update(intent=None),
+        "rctx": lambda held: held["rctx"].update(session_id=None),
+        "op": lambda held: held["op"].update(negotiate=None),
+        "columns": lambda held: held["authorization_details"][0].update(columns=None),
+    }.items():
+        yield Case(f"null-{name}", f"an optional member of {name} that is null", "GRANT_CLAIMS_INVALID", leaf(edit))
+    for name, depth in {"false": False, "float": 0.0}.items():
+        yield Case(
+            f"root-depth-{name}", f"a root token at depth {depth}", "GRANT_CLAIMS_INVALID", root(put(del_depth=depth))
+        )
+    for name, depth in {"zero": 0, "four": 4, "true": True}.items():
+        yield Case(
+            f"child-depth-{name}", f"a child at depth {depth}", "GRANT_CLAIMS_INVALID", leaf(put(del_depth=depth))
+        )
     yield Case("cnf-small-order", "cnf with the neutral point", "GRANT_CLAIMS_INVALID",
         leaf(put(cnf={"jwk": {**jwk(FIRST), "x": b64(b"\x01" + bytes(31))}})))  # fmt: skip
     yield Case("depth-four", "del_max_depth of four", "GRANT_CLAIMS_INVALID", root(put(del_max_depth=4)))
@@ -262,6 +280,7 @@ def claims() -> Iterator[Case]:
         "none": {"method": "SendMessage"}, "two": {**CALL, "negotiate": True}, "false": {"method": "SendMessage", "negotiate": False},
         "upper-hash": {**CALL, "call_hash": "AB" * 32}, "discover-call": {**CALL, "method": "discover"}, "more": {**CALL, "x": 1},
         "method": {**CALL, "method": "Send Message"},
+        "one": {"method": "SendMessage", "negotiate": 1},
     }.items():  # fmt: skip
         yield Case(f"op-{name}", f"op of another form: {name}", "GRANT_CLAIMS_INVALID", leaf(put(op=op)))
     yield from detail_claims()
@@ -290,14 +309,25 @@ def detail_claims() -> Iterator[Case]:
         "GRANT_CONSTRAINT_UNKNOWN",
         root(details(detail(type="payment"))),
     )
+    yield Case("details-type-form", "an unknown type, and a member that is not of its form", "GRANT_CLAIMS_INVALID",
+        root(details(detail(type="payment", revision=""))))  # fmt: skip
     for name, constraint in {
         "unknown": {"regex": ".*"}, "empty": {}, "list": ["basel"], "bool": {"one_of": [True]}, "float": {"max": 1.5},
         "text-bound": {"max": "zebra"}, "null": {"max": None}, "empty-prefix": {"prefix": ""}, "big": {"max": 2**53},
         "set-text": {"one_of": "basel"}, "nested": {"one_of": [["basel"]]}, "short-moment": {"min": "2026-01-31T00:00:00Z"},
+        "no-month": {"max": "2026-13-01"}, "no-day": {"max": "2026-02-30"}, "no-year": {"min": "0000-01-01"},
+        "hour-24": {"max": "2026-01-31T24:00:00.000000Z"}, "second-60": {"max": "2026-01-31T23:59:60.000000Z"},
     }.items():  # fmt: skip
         yield Case(f"constraint-{name}", f"a constraint outside the vocabulary: {name}", "GRANT_CONSTRAINT_UNKNOWN",
             root(details(detail(constraints={"batches.site": constraint}))))  # fmt: skip
-    for name, column in {"bare": "site", "deep": "a.b.c", "left": ".site", "right": "batches."}.items():
+    for name, column in {
+        "bare": "site",
+        "deep": "a.b.c",
+        "left": ".site",
+        "right": "batches.",
+        "space": "batches.lot no",
+        "long": "batches." + "x" * 249,
+    }.items():
         yield Case(f"constraint-column-{name}", "a constraint on what is no column", "GRANT_CONSTRAINT_UNKNOWN",
             root(details(detail(constraints={column: {"max": 1}}))))  # fmt: skip
 
@@ -470,6 +500,9 @@ def receivers() -> Iterator[Case]:
             "GRANT_OPERATION_MISMATCH",
             received={"operation": operation},
         )
+    yield Case("discovery-task", "what a task gave, under a grant without details", "NO_ACTIVE_GRANT",
+        Forge(edits={0: details(), 1: put(op={"method": "GetResults", "task": "task-1"})}),
+        received={"operation": {"method": "GetResults", "task": "task-1"}})  # fmt: skip
     yield Case("discovery-call", "a call under a grant without details", "NO_ACTIVE_GRANT", root(details()))
     yield Case("policy-version", "a policy version that is not accepted", "UNKNOWN_POLICY_VERSION",
         root(put(tctx={"tenant": "acme", "principal_class": "engineer", "policy_version": "p-0"})))  # fmt: skip
