@@ -66,7 +66,8 @@ class Ledger:
     ) -> Ledger:
         """Open the ledger at ``path``, or found it with a random origin and a signed empty checkpoint.
 
-        ``retired`` are keys that signed earlier checkpoints. Raises ``DatasetAgentError``:
+        ``retired`` are other keys that checkpoints may be signed by, earlier ones for the most
+        part. Raises ``DatasetAgentError``:
         ``evidence.ledger.unavailable`` where a file cannot be opened or written,
         ``evidence.ledger.damaged`` where the head does not fit together,
         ``evidence.ledger.stranger`` where no known key signed it (a service must not sign
@@ -89,10 +90,11 @@ class Ledger:
                 "evidence.ledger.unavailable",
                 f"the ledger {path} cannot be opened ({error}): make {path.parent} writable and free disk space",
             ) from error
-        if not head.checkpoint.verifies((signer.public_key, *retired)):
+        known = tuple(dict.fromkeys((signer.public_key, *retired)))
+        if not head.checkpoint.verifies(known):
             connection.close()
             subjects.close()
-            raise stranger(path, (signer.public_key, *retired))
+            raise stranger(path, known)
         connection.execute("PRAGMA busy_timeout=0")  # waiting is append's and the group's own business
         return cls(path, signer, connection, subjects)
 
