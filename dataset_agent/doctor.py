@@ -7,19 +7,16 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 import httpx
 import typer
 
-from cache.keys import load_secret
 from cache.opening import open_store
-from cache.store import StoreUnavailable
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from contract.verdict import NotGranted
 from control_plane.identity import refuse_in_production
 from control_plane.oidc import OidcVerifier
 from control_plane.policy import load_policies
@@ -27,22 +24,16 @@ from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from dataset_agent.configuration import load_settings, unknown_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, table
+from dataset_agent.doctor_clocks import check_clocks
+from dataset_agent.doctor_keys import check_keys
+from dataset_agent.doctor_places import check_places
 from dataset_agent.evidence_commands import Side, ledger_keys, ledger_path
+from dataset_agent.finding import Finding, acheck, check
 from evidence.reader import LedgerFile
-from grants.key_store import KeyName, KeyStore
-from grants.signers import open_signer, outside_setting
 from grants.state import open_state
+from grants.state_look import armed_at
 from grants.trust import load_trust
 from remote_agent.world import check_datasets, engines_folder
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check. ``advice`` says what to do where it is not ok."""
-
-    check: str
-    status: Literal["ok", "absent", "broken"]
-    advice: str = ""
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -66,25 +57,16 @@ def _environment(settings: Settings) -> Iterator[Finding]:
     for name in unknown_settings():
         yield Finding(name, "broken", "is no setting: correct its name or unset it")
     if settings.production:
-        yield _check("production settings", lambda: refuse_in_production(settings))
+        yield check("production settings", lambda: refuse_in_production(settings))
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
-    yield _check("trust file", lambda: load_trust(settings.trust_path))
-    for key, name in (
-        (KeyName.ISSUER, "issuer key"),
-        (KeyName.ROOT, "root holder key"),
-        (KeyName.REMOTE, "dataset agent key"),
-    ):
-        if KeyStore.of(settings, key).current.exists() or outside_setting(settings, key):
-            yield _check(name, lambda key=key: open_signer(settings, key))  # type: ignore[misc]
-        else:
-            yield Finding(name, "absent", "only needed where that role runs: dataset-agent keys init")
-    if KeyStore.of(settings, KeyName.REMOTE).current.exists():
-        yield _check("cache secret", lambda: load_secret(settings))
+    yield check("trust file", lambda: load_trust(settings.trust_path))
+    yield from check_keys(settings)
+    yield from check_places(settings)
     yield from _ledgers(settings)
-    yield _check("policies", lambda: _policies(settings))
-    yield _check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
+    yield check("policies", lambda: _policies(settings))
+    yield check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
 
 
 def _ledgers(settings: Settings) -> Iterator[Finding]:
@@ -94,7 +76,7 @@ def _ledgers(settings: Settings) -> Iterator[Finding]:
     for side in Side:
         file = LedgerFile(ledger_path(settings, side))
         if file.path.exists():
-            yield _check(
+            yield check(
                 f"{side} ledger",
                 lambda file=file, side=side: file.trusted_checkpoint(ledger_keys(settings, side)),  # type: ignore[misc]
             )
@@ -134,6 +116,7 @@ async def _opened(settings: Settings) -> list[Finding]:
         await _store("state store", settings, settings.state_url, _state),
         await _store("cache store", settings, settings.cache_url, _cache),
         await _agent(settings),
+        *[finding async for finding in check_clocks(settings)],
         *await _identity_provider(settings),
     ]
 
@@ -146,23 +129,25 @@ async def _identity_provider(settings: Settings) -> list[Finding]:
         verifier = OidcVerifier(settings.identity_provider)
     except DatasetAgentError as error:
         return [Finding(name, "broken", error.message)]
-    return [await _acheck(name, verifier.probe)]
+    return [await acheck(name, verifier.probe)]
 
 
 async def _store(
-    name: str, settings: Settings, url: str | None, probe: Callable[[Settings], Awaitable[None]]
+    name: str, settings: Settings, url: str | None, probe: Callable[[Settings], Awaitable[str | None]]
 ) -> Finding:
     if url is None and not settings.home.is_dir():  # looking makes no home
         return Finding(name, "absent", f"there is no home at {settings.home} yet: dataset-agent keys init")
-    return await _acheck(name, lambda: probe(settings))
+    return await acheck(name, lambda: probe(settings))
 
 
-async def _state(settings: Settings) -> None:
+async def _state(settings: Settings) -> str | None:
     state = open_state(settings)
     try:
         await state.health()
     finally:
         await state.close()
+    armed = await armed_at(settings)
+    return None if armed is None else f"complete since {datetime.fromtimestamp(armed, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 async def _cache(settings: Settings) -> None:
@@ -188,20 +173,4 @@ async def _agent(settings: Settings) -> Finding:
     if report.get("invalid"):
         advice = f"{report['invalid']} of its datasets are not served: dataset-agent reload --wait says why"
         return Finding(name, "broken", advice)
-    return Finding(name, "ok")
-
-
-def _check(name: str, probe: Callable[[], object]) -> Finding:
-    try:
-        probe()
-    except (DatasetAgentError, OSError) as error:
-        return Finding(name, "broken", str(error))
-    return Finding(name, "ok")
-
-
-async def _acheck(name: str, probe: Callable[[], Awaitable[None]]) -> Finding:
-    try:
-        await probe()
-    except (DatasetAgentError, NotGranted, StoreUnavailable, OSError) as error:
-        return Finding(name, "broken", str(error))
     return Finding(name, "ok")

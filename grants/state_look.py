@@ -36,6 +36,8 @@ from grants.state_redis import MEMORY, SPENT, RedisState
 _Held = tuple[int, float, bool, list[Revocation]]
 """Armed instant, the memory's clock, whether the leaf was spent, and every revocation."""
 
+_UNREADABLE: Final = (sqlite3.Error, RedisError, DatasetAgentError, OSError)  # TimeoutError is an OSError
+
 NOT_POLICY: Final = "a revocation by the receiver's own policy is not read here"
 NO_STORE: Final = "replay and revocation are not read: there is no state store here"
 
@@ -45,16 +47,20 @@ def has_memory(settings: Settings) -> bool:
     return settings.state_url is not None or (settings.home / STATE_FILE).exists()
 
 
+async def armed_at(settings: Settings) -> int | None:
+    """Since when the memory is complete, in POSIX seconds; ``None`` where it does not say."""
+    try:
+        return (await _held(settings, "", 0.0))[0] or None
+    except _UNREADABLE:
+        return None
+
+
 async def look(settings: Settings, grant: VerifiedGrant) -> NotGranted | None:
     """Why the memory would refuse the grant now; ``None`` where it would take it. Needs ``has_memory``."""
     try:
-        if settings.state_url is None:
-            held = await asyncio.to_thread(_in_file, settings.home / STATE_FILE, replay_key(grant))
-        else:
-            held = await _in_redis(settings.state_url, replay_key(grant), remembered_until(grant))
-    except (sqlite3.Error, RedisError, DatasetAgentError, OSError):  # TimeoutError is an OSError
+        armed, clock, spent, revocations = await _held(settings, replay_key(grant), remembered_until(grant))
+    except _UNREADABLE:
         return unavailable()
-    armed, clock, spent, revocations = held
     names = names_of(grant, None)
     instants = {(held.kind, held.value): held.not_before for held in revocations}
     try:
@@ -62,6 +68,12 @@ async def look(settings: Settings, grant: VerifiedGrant) -> NotGranted | None:
     except NotGranted as stop:
         return stop
     return replayed() if spent else None
+
+
+async def _held(settings: Settings, leaf: str, until: float) -> _Held:
+    if settings.state_url is None:
+        return await asyncio.to_thread(_in_file, settings.home / STATE_FILE, leaf)
+    return await _in_redis(settings.state_url, leaf, until)
 
 
 async def _in_redis(url: str, leaf: str, until: float) -> _Held:
