@@ -263,15 +263,23 @@ def _at_most(low: Any, high: Any) -> bool:
 
 
 def _order(bound: Any) -> tuple[str, Any] | None:
-    """The kind of a bound and its place in the order of that kind."""
+    """The kind of a bound and its place in the order of that kind; a day that no calendar has is none."""
     text = str(bound)
     if isinstance(bound, int) or re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text):
         return "number", Fraction(text)
-    if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}", text):
-        return "day", tuple(int(part) for part in text.split("-"))
-    if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{6}Z", text):
-        return "moment", tuple(int(part) for part in re.findall(r"[0-9]+", text))
+    try:
+        if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}", text):
+            return "day", _rank_of(_day(text))
+        if re.fullmatch(r"[0-9]{4}(-[0-9]{2}){2}T([01][0-9]|2[0-3])(:[0-9]{2}){2}\.[0-9]{6}Z", text):
+            return "moment", _rank_of(_moment(text))
+    except ValueError:
+        pass
     return None
+
+
+def is_bound(value: Any) -> bool:
+    """Whether a value may stand in ``max`` or ``min``."""
+    return _order(value) is not None
 
 
 _TIGHTER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {

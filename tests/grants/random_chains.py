@@ -60,7 +60,9 @@ FITTING: Final[Mapping[str, Sequence[str]]] = {
     "boolean": ("one_of", "not_one_of"),
     **dict.fromkeys(("integer", "decimal", "float", "day", "moment"), ("one_of", "not_one_of", "max", "min")),
 }
-BOUND_VALUES: Final = tuple(v for kind in ("integer", "decimal", "day", "moment") for v in VALUES[kind])
+BOUND_VALUES: Final = tuple(
+    v for kind in ("integer", "decimal", "day", "moment") for v in VALUES[kind] if oracle.is_bound(v)
+)
 
 Claims = dict[str, Any]
 
@@ -187,7 +189,8 @@ def _value(rng: random.Random, name: str, kind: str) -> Any:
     if name in oracle.SETS:
         return rng.sample(pool, rng.randint(0, min(4, len(pool))))
     if name in oracle.BOUNDS:
-        return rng.choice(pool if kind not in ("text", "boolean") and rng.random() < 0.9 else BOUND_VALUES)
+        own = [value for value in pool if oracle.is_bound(value)]
+        return rng.choice(own if kind not in ("text", "boolean") and rng.random() < 0.9 else BOUND_VALUES)
     return rng.choice(("a", "ab", "abc", "b", "10", "\u00e9"))
 
 
