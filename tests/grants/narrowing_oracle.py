@@ -133,7 +133,7 @@ def _value(kind: str, given: Any) -> Any:
     if kind == "text":
         return given if isinstance(given, str) else None
     if kind == "boolean":
-        return {"true": True, "false": False}.get(given)
+        return {"true": True, "false": False}.get(str(given))
     if kind == "integer":
         return _integer(given)
     text = str(given)
