@@ -15,7 +15,7 @@ from contract.principal import Principal
 from contract.scope import Scope, Sensitivity
 from contract.verdict import Decision, Reason
 from grants.derive import derive, header_value
-from grants.keys import FileSigner
+from grants.key_files import FileSigner
 from grants.mint import mint_root
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.verify import verify

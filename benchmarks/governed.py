@@ -22,7 +22,8 @@ from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from grants.client import client_assertion
 from grants.derive import derive, header_value
-from grants.keys import FileSigner, init_keys
+from grants.key_files import FileSigner
+from grants.keys import init_keys
 from grants.mint import mint_root
 from grants.trust import load_trust
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from contract.canonical import InvalidJson, parse_json, unb64url
 from contract.settings import Settings
 from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.configuration import load_settings
@@ -16,8 +17,10 @@ from dataset_agent.pinned import pinned_agent
 from delegation.cards import CardBook, RemoteCard
 from delegation.credentials import Assertions
 from delegation.http import open_http
+from grants import jose
 from grants.key_store import KeyName
 from grants.signers import open_signer
+from grants.trust import TrustedAgent
 
 _INDENT: Final = 4
 
@@ -70,8 +73,21 @@ def card_json(settings: Settings, verified: RemoteCard) -> dict[str, Any]:
         "agent_id": verified.agent_id,
         "url": verified.url,
         "card_verified": True,
-        "kid": pinned_agent(settings, verified.agent_id).key.thumbprint,
+        "kid": _signed_with(pinned_agent(settings, verified.agent_id), verified),
         "datasets": [
             offer.public.to_json() for offer in verified.offers if isinstance(offer.public, DatasetDescriptor)
         ],
     }
+
+
+def _signed_with(agent: TrustedAgent, verified: RemoteCard) -> str:
+    """The accepted key that the verified card's signature names; while it is changed there are two."""
+    for signature in verified.card.signatures:
+        try:
+            header = parse_json(unb64url(signature.protected), limit=jose.MAX_HEADER_BYTES)
+        except (InvalidJson, ValueError):  # another signature than the one that was verified
+            continue
+        named = header.get("kid") if isinstance(header, dict) else None
+        if isinstance(named, str) and agent.accepted_key(named) is not None:
+            return named
+    return agent.key.thumbprint

@@ -11,8 +11,7 @@ from typing import Final, Literal
 
 from contract.settings import Settings
 from contract.signing import PublicKey
-from grants.key_files import FileSigner as FileSigner
-from grants.key_files import key_fault, make_store, read_private, write_private
+from grants.key_files import FileSigner, key_fault, make_store, read_private, write_private
 from grants.key_store import KeyName, KeyStore
 from grants.signers import open_signer, outside_setting
 from grants.trust_editor import TrustEditor, edit_trust

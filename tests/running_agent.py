@@ -30,7 +30,8 @@ from control_plane.registry import load_registry
 from dataset_agent.process import bind_port, server_settings
 from grants.client import client_assertion
 from grants.derive import derive, header_value
-from grants.keys import FileSigner, init_keys
+from grants.key_files import FileSigner
+from grants.keys import init_keys
 from grants.mint import mint_root
 from grants.trust import Trust, load_trust
 from remote_agent.app import create_app

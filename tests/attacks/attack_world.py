@@ -28,7 +28,7 @@ from contract.ids import new_id
 from contract.scope import Sensitivity, parse_rows
 from grants.client import client_assertion
 from grants.derive import derive
-from grants.keys import FileSigner
+from grants.key_files import FileSigner
 from grants.state import STATE_FILE
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.trust_editor import edit_trust

@@ -16,7 +16,7 @@ from grants.key_files import FileSigner
 from grants.key_store import KeyName
 from grants.rotation import AHEAD, RETIRE_AFTER, retire, stage, switch
 from grants.trust import load_trust
-from tests.dataset_agent.command_line import CommandLine, Served, served
+from tests.dataset_agent.command_line import CommandLine, Served, command_for, served
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, running_agent
 
 
@@ -122,7 +122,10 @@ def test_a_dataset_agent_publishes_its_own_keys_while_they_change(issuer: Settin
         agent.run(agent.lifecycle.reload())
         assert [key["kid"] for key in httpx.get(f"{agent.url}/.well-known/jwks.json").json()["keys"]] == [old, staged]
         switch(issuer, KeyName.REMOTE, now=time.time(), at_once=True)
+        card = command_for(issuer, URL=agent.url)
+        assert card("card", "--json").json["kid"] == old
         agent.run(agent.lifecycle.reload())
+        assert card("card", "--json").json["kid"] == staged
         assert [key["kid"] for key in httpx.get(f"{agent.url}/.well-known/jwks.json").json()["keys"]] == [staged, old]
         retire(issuer, KeyName.REMOTE, old, now=time.time(), force=True)
         agent.run(agent.lifecycle.reload())

@@ -22,7 +22,7 @@ from contract.scope import Scope, Sensitivity, parse_rows
 from contract.signing import PublicKey
 from contract.verdict import Decision, Reason
 from grants.derive import derive, header_value
-from grants.keys import FileSigner
+from grants.key_files import FileSigner
 from grants.mint import mint_root
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.verify import verify

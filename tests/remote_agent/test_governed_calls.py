@@ -14,7 +14,7 @@ from contract.canonical import b64url, sha256_hex, unb64url
 from contract.extension import CACHE_KEY, RECEIPT_KEY
 from contract.scope import Scope, Sensitivity
 from evidence.provenance import verify_provenance
-from grants.keys import FileSigner
+from grants.key_files import FileSigner
 from tests.running_agent import COMPARE, Asker, RunningAgent, decision_of, message, result_of, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
