@@ -70,6 +70,7 @@ def test_every_setting_reaches_the_provider() -> None:
         *[("oidc_attributes", text) for text in ("", "[]", "{}", '{"Site": "x"}', '{"site": 7}', '{"site": ""}')],
         *[("oidc_attributes", f'{{"{name}": "x"}}') for name in sorted(provider.RESERVED_ATTRIBUTES)],
         ("oidc_attributes", '{"a": "x", "a": "y"}'),
+        *[("oidc_attributes", text) for text in ('["x"]', "7", '{"site": "/"}', '{"site": "a\\nb"}', '{"site": "%s"}' % ("a" * 129))],
         ("oidc_attributes", "{" + ",".join(f'"a{n}": "x"' for n in range(17)) + "}"),
     ],
 )  # fmt: skip
