@@ -410,7 +410,6 @@ ATTACKS: Final[tuple[Attack, ...]] = (
             "another capability": leaf(asked(actions=["detect_outliers"])),
             "column": leaf(asked(columns=["batch_record.batch_id", "batch_record.notes"])),
             "columns dropped": leaf(only("columns")),
-            "columns null": leaf(asked(columns=None)),
             "row constraint": leaf(constrained(one_of=["Dublin", "Singapore", "Basel"])),
             "row constraint of another kind": leaf(constrained(prefix="D")),
             "row constraint inverted": leaf(constrained(not_one_of=["Basel", "Durham"])),
@@ -448,6 +447,8 @@ ATTACKS: Final[tuple[Attack, ...]] = (
             "nine details in the root token": root(nine),
             "a capability twice": leaf(asked(actions=[CAPABILITY, CAPABILITY])),
             "an unknown member": leaf(asked(extra=1)),
+            "columns null": leaf(asked(columns=None)),
+            "constraints null": leaf(asked(constraints=None)),
         },
     ),
     *_cases(
