@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -75,6 +77,36 @@ def test_bytes_that_are_no_point_are_no_key() -> None:
 def test_a_jwk_of_such_a_point_is_no_key_and_the_refusal_says_why() -> None:
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": b64url(encode(SMALL[0]))}
     with pytest.raises(InvalidKey, match="no Ed25519 public key that anybody can hold"):
+        PublicKey.from_jwk(jwk)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kty": "EC"},
+        {"kty": None},
+        {"crv": "Ed448"},
+        {"use": "enc"},
+        {"alg": "ES256"},
+        {"kid": "another"},
+        {"x": None},
+        {"x": 7},
+        {"x": "A"},
+        {"x": KEY.jwk()["x"] + "A"},
+        {"x": KEY.jwk()["x"][:-1] + "="},
+        {"d": KEY.jwk()["x"]},
+    ],
+    ids=str,
+)
+def test_a_jwk_is_one_public_key_for_this_use_only(change: dict[str, Any]) -> None:
+    assert PublicKey.from_jwk(KEY.jwk()) == KEY
+    with pytest.raises(InvalidKey):
+        PublicKey.from_jwk(KEY.jwk() | change)
+
+
+@pytest.mark.parametrize("jwk", [None, "text", 1, [], [("kty", "OKP")]], ids=str)
+def test_what_is_no_object_is_no_jwk(jwk: Any) -> None:
+    with pytest.raises(InvalidKey):
         PublicKey.from_jwk(jwk)
 
 

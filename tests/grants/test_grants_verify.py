@@ -789,6 +789,10 @@ def test_a_leaf_is_good_for_the_operation_it_names(received: Operation) -> None:
     assert refusal(make_chain(), operation=received) is Reason.GRANT_OPERATION_MISMATCH
 
 
+def test_text_that_is_not_ascii_is_no_grant_and_is_not_counted_as_tokens() -> None:
+    assert refusal(",".join(["\u00e9"] * 5)) is Reason.GRANT_MALFORMED
+
+
 # memory of root tokens
 
 
