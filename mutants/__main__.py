@@ -28,8 +28,16 @@ from mutants.copies import Copy
 from mutants.plant import Mutant, mutants
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-SEARCHED: Final = ("tests/grants", "tests/contract", "tests/attacks", "tests/remote_agent", "tests")
-"""Where a killer is looked for, the nearest first."""
+SEARCHED: Final = {
+    "contract": ("tests/contract", "tests/grants", "tests/attacks"),
+    "control_plane": ("tests/control_plane", "tests/root_agent", "tests/dataset_agent"),
+    "delegation": ("tests/delegation", "tests/root_agent", "tests/remote_agent"),
+    "evidence": ("tests/evidence", "tests/root_agent", "tests/dataset_agent"),
+    "grants": ("tests/grants", "tests/attacks", "tests/remote_agent", "tests/dataset_agent"),
+    "remote_agent": ("tests/attacks", "tests/remote_agent"),
+    "root_agent": ("tests/root_agent", "tests/delegation"),
+}
+"""Where a killer is looked for, by the package of the fault, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ def judge(copy: Copy, mutant: Mutant, test: str | None, *, find: bool) -> Result
         return Result(mutant, killer, named=True)
     if not find:
         return Result(mutant, None, named=False)
-    for folder in SEARCHED:
+    for folder in SEARCHED[mutant.path.partition("/")[0]]:
         if (copy.root / folder).exists() and (killer := copy.run([folder], mutant).killer) is not None:
             return Result(mutant, killer, named=True)
     return Result(mutant, None, named=False)
