@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -148,3 +149,11 @@ def test_an_assertion_may_name_the_person_whose_tasks_the_agent_looks_at() -> No
     token = assertion(person=person)
     client = authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW)
     assert (client.agent, client.person) == (ROOT, person)
+
+
+def test_an_assertion_is_as_small_as_any_token() -> None:
+    def padded(spaces: int) -> str:
+        return forge(json.dumps(body()).encode() + b" " * spaces, SIGNERS[ROOT], head())
+
+    assert authenticate_client(padded(5_000), trust=TRUST, audience=REMOTE, now=NOW).agent == ROOT
+    assert refused(padded(6_000)) == "malformed"

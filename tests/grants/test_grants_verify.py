@@ -700,7 +700,6 @@ def test_depth_is_not_widened() -> None:
         detail(max_sensitivity="restricted"),
         detail(columns=["batches.batch_id", "batches.operator"]),
         lambda claims: claims["authorization_details"][0].pop("columns"),
-        lambda claims: claims["authorization_details"][0].pop("columns"),
         lambda claims: claims["authorization_details"][0].pop("constraints"),
         detail(constraints={}),
         detail(constraints={"batches.site": {"one_of": ["basel", "visp", "kaiseraugst"]}}),
