@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,27 +43,19 @@ from grants.state_header import (
     write_header,
 )
 from grants.state_paths import (
+    Files,
     FilesReplaced,
     FileTorn,
     Identity,
     boot_id,
     create_private,
-    files_of,
     founding,
     identity_of,
-    status_of,
+    take_away,
 )
+from grants.state_rows import REVOKE, TABLES, instants_of, legible_revocations
 
-_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS spent (leaf TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS spent_until ON spent (until);
-CREATE TABLE IF NOT EXISTS revoked (
-  kind TEXT NOT NULL, value TEXT NOT NULL, not_before REAL NOT NULL, PRIMARY KEY (kind, value)
-) WITHOUT ROWID;
-"""
-_REVOKE: Final = (
-    "INSERT INTO revoked VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET not_before = max(not_before, excluded.not_before)"
-)
+_REPLACED: Final = "the state file was replaced"
 LOG_BYTES: Final = 4 * 2**20
 """Size of the write-ahead log at which it is moved into the file."""
 
@@ -84,17 +76,20 @@ class StateFile:
     """One connection; ``wait`` is how many seconds it waits for another's lock. Used from one thread."""
 
     def __init__(self, path: Path, memory: Memory, *, wait: float) -> None:
-        self._path = path
+        self._path, self._place = path, str(path)
         self._memory = memory
         self._wait = wait
         self._boot = boot_id()
         self._connection: sqlite3.Connection | None = None
-        self._files: tuple[Identity | None, ...] = (None,)
+        self._files = Files(None, None, None)
+        self._locked_files = self._files
+        self._log_bytes = 0
 
     @property
     def identity(self) -> Identity | None:
         """The file that this connection has open, or tried to open."""
-        return self._files[0]
+        opened = self._files.database
+        return None if opened is None else (opened.st_dev, opened.st_ino)
 
     def begin(self, now: float) -> None:
         """Connect for the first time, and arm what is new or was lost while nobody looked."""
@@ -117,9 +112,9 @@ class StateFile:
 
     def recheck(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
         """Reads only, unless something is to be written down about the file itself."""
-        connection, seen = self._current(), self._memory.seen
+        connection, files, seen = self._current(), self._checked(), self._memory.seen
         header = read_header(connection)
-        if header is None or self._condition(header, seen) is not Condition.SOUND:
+        if header is None or self._condition(header, files, seen) is not Condition.SOUND:
             with self._writing(now) as (connection, header):
                 pass
         _judge(connection, grant, policy, header, header.clock)
@@ -128,12 +123,14 @@ class StateFile:
     def revoke(self, kind: RevocationKind, value: str, not_before: float) -> None:
         """A loss stays for the next spend to notice: nothing here hides it."""
         with self._locked() as connection:
-            connection.execute(_REVOKE, (kind.value, value, not_before))
+            connection.execute(REVOKE, (kind.value, value, not_before))
             if self._settled(connection) is not None:
                 connection.execute("UPDATE memory SET seq = seq + 1")
 
     def revocations(self) -> list[Revocation]:
-        rows = self._current().execute("SELECT kind, value, not_before FROM revoked")
+        connection = self._current()
+        self._checked()
+        rows = connection.execute("SELECT kind, value, not_before FROM revoked")
         return in_order({(kind, value): instant for kind, value, instant in rows})
 
     def probe(self) -> None:
@@ -141,8 +138,8 @@ class StateFile:
             self._settled(connection)
 
     def log_is_long(self) -> bool:
-        status = status_of(f"{self._path}-wal")
-        return status is not None and status.st_size > LOG_BYTES
+        """As this connection saw it last."""
+        return self._log_bytes > LOG_BYTES
 
     def checkpoint(self) -> None:
         """Move the log into the file, which gets the modification time announced in it. Nobody writes meanwhile."""
@@ -153,10 +150,11 @@ class StateFile:
             announced = next_announced(header, time.time())
             connection.execute("UPDATE memory SET modified = ?, announced = ?", (self._modified(), announced))
         with self._locked() as connection, closing(sqlite3.connect(self._path, timeout=0)) as beside:
-            if self._settled(connection) is None:
+            header = self._settled(connection)
+            if header is None or header.announced == self._modified():  # another process was here in between
                 return
             beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            os.utime(self._path, ns=(announced, announced))
+            os.utime(self._path, ns=(header.announced, header.announced))
 
     def disconnect(self) -> None:
         if self._connection is not None:
@@ -167,13 +165,11 @@ class StateFile:
         """Begin anew beside a torn file, unless another process did; revocations are kept as far as they read."""
         with founding(self._path):
             if torn is not None and torn == identity_of(self._path):
-                kept = _legible_revocations(self._path)
-                for suffix in ("-wal", "-shm"):
-                    Path(f"{self._path}{suffix}").unlink(missing_ok=True)
-                os.replace(self._path, f"{self._path}.torn")
+                kept = legible_revocations(self._path)
+                take_away(self._path)
                 self._memory.lost = True
                 with closing(self._opened()) as fresh:
-                    fresh.executemany(_REVOKE, kept)
+                    fresh.executemany(REVOKE, kept)
         self.disconnect()
 
     @contextmanager
@@ -186,6 +182,7 @@ class StateFile:
         connection = self._current()
         connection.execute("BEGIN IMMEDIATE")
         try:
+            self._locked_files = self._checked()
             yield connection
         except NotGranted:
             connection.execute("COMMIT")  # keeps what was written down about the file, the only change by then
@@ -195,12 +192,12 @@ class StateFile:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-        self._check_files()  # or nobody else would ever see what was committed
+        self._checked()  # or nobody else would ever see what was committed
 
     def _settled(self, connection: sqlite3.Connection) -> Header | None:
         """The header under the write lock; ``None`` for a loss, which stays for whoever knows the time to write down."""
         seen, header = self._memory.seen, read_header(connection)
-        found = self._condition(header, seen)
+        found = self._condition(header, self._locked_files, seen)
         if found is Condition.TORN:
             raise FileTorn(self.identity)
         if found is Condition.CLOSED:
@@ -223,15 +220,17 @@ class StateFile:
         self._memory.lost, self._memory.seen = False, header.progress
         return header
 
-    def _condition(self, header: Header | None, seen: Progress | None) -> Condition:
-        status, log = os.stat(self._path), status_of(f"{self._path}-wal")
+    def _condition(self, header: Header | None, files: Files, seen: Progress | None) -> Condition:
+        database, log = files.database, files.log
+        if database is None:
+            raise FilesReplaced(_REPLACED)
         return condition(
             header,
             seen=seen,
             lost=self._memory.lost,
             boot=self._boot,
-            inode=status.st_ino,
-            modified=status.st_mtime_ns,
+            inode=database.st_ino,
+            modified=database.st_mtime_ns,
             log_in_use=log is not None and log.st_size > 0,
         )
 
@@ -239,11 +238,9 @@ class StateFile:
         if self._connection is None:
             with founding(self._path):
                 create_private(self._path)
-                self._files = files_of(self._path)
+                self._files = Files.at(self._place)
                 self._connection = self._opened()
-                self._files = files_of(self._path)
-        else:
-            self._check_files()
+                self._files = Files.at(self._place)
         return self._connection
 
     def _opened(self) -> sqlite3.Connection:
@@ -255,20 +252,24 @@ class StateFile:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA journal_size_limit = 0")
             connection.execute(f"PRAGMA synchronous = {'NORMAL' if self._boot else 'FULL'}")
-            connection.executescript(HEADER_TABLE + _TABLES)
+            connection.executescript(HEADER_TABLE + TABLES)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _check_files(self) -> None:
-        """A log that was taken away from its file may hold spends and revocations that the next one does not."""
-        files = files_of(self._path)
-        if files == self._files:
-            return
-        if files[0] == self._files[0]:
+    def _checked(self) -> Files:
+        """What lies there now. Raises ``FilesReplaced`` where others would not see what this connection does.
+
+        A log that was taken away from its file may hold spends and revocations that the next one does not.
+        """
+        files = Files.at(self._place)
+        if files.same(self._files):
+            self._log_bytes = files.log.st_size if files.log else 0
+            return files
+        if files.same_database(self._files):
             self._memory.lost = True
-        raise FilesReplaced("the state file was replaced")
+        raise FilesReplaced(_REPLACED)
 
     def _modified(self) -> int:
         return os.stat(self._path).st_mtime_ns
@@ -278,22 +279,4 @@ def _judge(
     connection: sqlite3.Connection, grant: VerifiedGrant, policy: str | None, header: Header, clock: float
 ) -> None:
     names = names_of(grant, policy)
-    judge(grant, names, _instants(connection, names), armed=header.armed, clock=clock)
-
-
-def _instants(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
-    marks = ", ".join("(?, ?)" for _ in names)
-    rows = connection.execute(
-        f"SELECT kind, value, not_before FROM revoked WHERE (kind, value) IN (VALUES {marks})",  # noqa: S608
-        [part for kind, value in names for part in (kind.value, value)],
-    )
-    held = {(kind, value): float(instant) for kind, value, instant in rows}
-    return [held.get((kind.value, value)) for kind, value in names]
-
-
-def _legible_revocations(path: Path) -> list[tuple[str, str, float]]:
-    try:
-        with closing(sqlite3.connect(path, timeout=0)) as torn:
-            return list(torn.execute("SELECT kind, value, not_before FROM revoked"))
-    except sqlite3.Error:
-        return []
+    judge(grant, names, instants_of(connection, names), armed=header.armed, clock=clock)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 PATIENCE_S: Final = 1.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -39,13 +39,30 @@ def status_of(path: Path | str) -> os.stat_result | None:
 
 
 def identity_of(path: Path | str) -> Identity | None:
-    status = status_of(path)
+    return _identity(status_of(path))
+
+
+class Files(NamedTuple):
+    """The database, its log and the log's shared index, as they lie there now; ``None`` for one that does not."""
+
+    database: os.stat_result | None
+    log: os.stat_result | None
+    shared: os.stat_result | None
+
+    @classmethod
+    def at(cls, path: str) -> Files:
+        return cls(status_of(path), status_of(path + "-wal"), status_of(path + "-shm"))
+
+    def same_database(self, other: Files) -> bool:
+        return _identity(self.database) == _identity(other.database)
+
+    def same(self, other: Files) -> bool:
+        """None is exchanged while a connection is open, except by a stranger."""
+        return all(_identity(mine) == _identity(others) for mine, others in zip(self, other, strict=True))
+
+
+def _identity(status: os.stat_result | None) -> Identity | None:
     return None if status is None else (status.st_dev, status.st_ino)
-
-
-def files_of(path: Path) -> tuple[Identity | None, ...]:
-    """The database, its log and the log's index; none is exchanged while a connection is open, except by a stranger."""
-    return tuple(identity_of(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
 
 
 @contextmanager
@@ -82,6 +99,13 @@ def create_private(path: Path) -> None:
     with suppress(FileExistsError):
         if not path.exists():
             os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def take_away(path: Path) -> None:
+    """Put a database aside as ``.torn``, without the log, which does not belong to it any more. Raises ``OSError``."""
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    os.replace(path, f"{path}.torn")
 
 
 def boot_id() -> str:

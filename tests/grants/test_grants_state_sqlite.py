@@ -121,6 +121,25 @@ async def test_a_log_that_grew_is_moved_into_the_file_and_nothing_is_lost_by_it(
         await store.close()
 
 
+async def test_processes_that_move_the_log_at_the_same_time_tear_nothing(path: Path) -> None:
+    stores = [SqliteState.open(path, now=NOW, budget=5) for _ in range(4)]
+    spent: list[VerifiedGrant] = []
+    for _ in range(40):
+        moving = [store._thread.submit(store._patient.checkpoint) for store in stores]
+        grants = [accept(make_chain()) for _ in stores]
+        for store, grant in zip(stores, grants, strict=True):
+            await store.spend(grant, policy=POLICY, now=NOW)
+            await store.recheck(grant, policy=POLICY, now=NOW)
+        spent += grants
+        for moved in moving:
+            moved.result()
+    assert not path.with_name(f"{path.name}.torn").exists()
+    for grant in spent:
+        assert await refused(stores[0], grant) is Reason.GRANT_REPLAYED
+    for store in stores:
+        await store.close()
+
+
 @pytest.mark.usefixtures("short_log")
 @pytest.mark.parametrize("seed", range(6))
 async def test_whatever_processes_do_in_whatever_order_no_leaf_is_good_twice_and_nothing_is_lost_without_a_cause(

@@ -1,0 +1,42 @@
+"""What a SQLite state file holds beside its header: spent leaves and revocations."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from grants.state import RevocationKind
+
+TABLES: Final = """
+CREATE TABLE IF NOT EXISTS spent (leaf TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS spent_until ON spent (until);
+CREATE TABLE IF NOT EXISTS revoked (
+  kind TEXT NOT NULL, value TEXT NOT NULL, not_before REAL NOT NULL, PRIMARY KEY (kind, value)
+) WITHOUT ROWID;
+"""
+REVOKE: Final = (
+    "INSERT INTO revoked VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET not_before = max(not_before, excluded.not_before)"
+)
+
+
+def instants_of(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
+    """The not-before instants of ``names``, in their order."""
+    marks = ", ".join("(?, ?)" for _ in names)
+    rows = connection.execute(
+        f"SELECT kind, value, not_before FROM revoked WHERE (kind, value) IN (VALUES {marks})",  # noqa: S608
+        [part for name in names for part in name],
+    )
+    held: dict[tuple[str, str], float] = {(kind, value): float(instant) for kind, value, instant in rows}
+    return [held.get(name) for name in names]
+
+
+def legible_revocations(path: Path) -> list[tuple[str, str, float]]:
+    """What a torn file still tells of them."""
+    try:
+        with closing(sqlite3.connect(path, timeout=0)) as torn:
+            return list(torn.execute("SELECT kind, value, not_before FROM revoked"))
+    except sqlite3.Error:
+        return []
