@@ -248,6 +248,7 @@ class StateFile:
         create_private(self._path)
         connection = sqlite3.connect(self._path, isolation_level=None, timeout=self._wait)
         try:
+            connection.execute("PRAGMA page_size = 1024")  # a commit writes three pages whole
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA journal_size_limit = 0")
