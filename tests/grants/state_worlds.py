@@ -143,7 +143,7 @@ class RedisWorld:
         with redis.Redis.from_url(url) as client:
             client.flushall()
 
-    def open(self, now: float) -> StateStore:
+    def open(self, now: float) -> RedisState:
         return RedisState.open(self.address, now=now, budget=BUDGET, seen_file=self._seen)
 
     def flush(self) -> None:

@@ -205,10 +205,10 @@ async def test_an_answer_to_another_question_is_no_answer(redis_world: RedisWorl
     pool = store._redis.connection_pool
     connection = await pool.get_connection()
     reply = await asked(connection, store, accept(make_chain()))
-    held, connection.read_response = connection.read_response, replaying(reply)  # type: ignore[method-assign]
+    held, connection.read_response = connection.read_response, replaying(reply)
     await pool.release(connection)
     assert await refused(store, accept(make_chain())) is Reason.STATE_UNAVAILABLE
-    connection.read_response = held  # type: ignore[method-assign]
+    connection.read_response = held
     await store.close()
 
 

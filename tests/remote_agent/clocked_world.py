@@ -73,7 +73,7 @@ class Clocked:
 
     def asker(self, agent: RunningAgent | None = None) -> ClockedAsker:
         asker = ClockedAsker(self.settings, (agent or self.agents[0]).url)
-        asker.clock = self.now  # type: ignore[method-assign]
+        asker.clock = self.now
         return asker
 
     def root_token(self, scope: Scope | None = None) -> str:
