@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +38,37 @@ SEARCHED: Final = {
     "root_agent": ("tests/root_agent", "tests/delegation"),
 }
 """Where a killer is looked for, by the package of the fault, the nearest first."""
+NEAR: Final = {
+    "contract/address.py": ("provider", "published"),
+    "contract/authority.py": ("attack_doors", "govern"),
+    "contract/call.py": ("vocabulary",),
+    "contract/canonical.py": ("strict_json",),
+    "contract/grant.py": ("one_door",),
+    "control_plane/identity.py": ("identity_tokens",),
+    "control_plane/oidc.py": ("oidc_provider",),
+    "control_plane/oidc_token.py": ("oidc_tokens",),
+    "delegation/receipt.py": ("root_path", "hop_liar"),
+    "delegation/sending.py": ("root_path", "test_hop"),
+    "evidence/tree.py": ("provenance_tree",),
+    "grants/chain.py": ("grants_verify",),
+    "grants/claims.py": ("grants_verify", "claim_types"),
+    "grants/details.py": ("grants_verify", "claim_types"),
+    "grants/jose.py": ("grants_verify",),
+    "grants/mint.py": ("grants_derive",),
+    "grants/key_files.py": ("grants_keys",),
+    "grants/signers.py": ("grants_keys",),
+    "grants/state_file.py": ("state_sqlite",),
+    "remote_agent/answer.py": ("governed_calls", "revocation_doors", "attack_memory"),
+    "remote_agent/authentication.py": ("attack_clients",),
+    "remote_agent/discover.py": ("tasks_and_cards",),
+    "remote_agent/door.py": ("governed_calls",),
+    "remote_agent/handler.py": ("tasks_and_cards", "governed_calls"),
+    "remote_agent/negotiate.py": ("governed_calls",),
+    "remote_agent/plugin.py": ("default_deny",),
+    "root_agent/app.py": ("root_oidc",),
+    "root_agent/hops.py": ("root_delegated",),
+}
+"""Words in the names of test files that are written for a file of another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +129,26 @@ def judge(copy: Copy, mutant: Mutant, test: str | None, *, find: bool) -> Result
         return Result(mutant, killer, named=True)
     if not find:
         return Result(mutant, None, named=False)
-    for folder in SEARCHED[mutant.path.partition("/")[0]]:
-        if (copy.root / folder).exists() and (killer := copy.run([folder], mutant).killer) is not None:
+    for tests in searched(copy.root, mutant.path):
+        if (killer := copy.run(tests, mutant).killer) is not None:
             return Result(mutant, killer, named=True)
     return Result(mutant, None, named=False)
+
+
+def searched(root: Path, path: str) -> Iterator[list[str]]:
+    """Tests that could kill a fault in ``path``: those written for the file, then whole folders."""
+    package, _, name = path.partition("/")
+    stem = name.removesuffix(".py")
+    near = [
+        str(file.relative_to(root))
+        for folder in SEARCHED[package]
+        for file in sorted((root / folder).glob("test_*.py"))
+        if stem in file.stem or any(word in file.stem for word in NEAR.get(path, ()))
+    ]
+    if near:
+        yield near
+    for folder in SEARCHED[package]:
+        yield [folder]
 
 
 def report(results: Sequence[Result], *, as_json: bool) -> None:
