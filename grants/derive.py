@@ -83,7 +83,7 @@ def derive(
         "par_hash": b64url(digest),
         "authorization_details": details_of(_narrowed(parent.scopes, narrow)),
         "op": operation.to_json(),
-        "tctx": parent.tctx.model_dump(exclude_none=True),
+        "tctx": parent.tctx.record(),
         "rctx": {"trace_id": parent.rctx.trace_id},
     }
     payload = write(claims)
