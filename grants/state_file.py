@@ -53,7 +53,7 @@ from grants.state_paths import (
     identity_of,
     take_away,
 )
-from grants.state_rows import REVOKE, TABLES, instants_of, legible_revocations
+from grants.state_rows import REVOKE, TABLES, holds_leaves, instants_of, legible_revocations
 
 _REPLACED: Final = "the state file was replaced"
 LOG_BYTES: Final = 4 * 2**20
@@ -77,6 +77,7 @@ class StateFile:
 
     def __init__(self, path: Path, memory: Memory, *, wait: float) -> None:
         self._path, self._place = path, str(path)
+        self._real = self._place
         self._memory = memory
         self._wait = wait
         self._boot = boot_id()
@@ -207,7 +208,7 @@ class StateFile:
     def _rearmed(self, connection: sqlite3.Connection, now: float) -> Header:
         """Begin a memory, or go on after a loss."""
         held, seen = read_header(connection), self._memory.seen
-        first = held is None and seen is None and not self._memory.lost
+        first = held is None and seen is None and not self._memory.lost and not holds_leaves(connection)
         header = gone_on(
             held,
             seen,
@@ -238,9 +239,10 @@ class StateFile:
         if self._connection is None:
             with founding(self._path):
                 create_private(self._path)
-                self._files = Files.at(self._place)
+                self._real = os.path.realpath(self._path)
+                self._files = Files.at(self._place, self._real)
                 self._connection = self._opened()
-                self._files = Files.at(self._place)
+                self._files = Files.at(self._place, self._real)
         return self._connection
 
     def _opened(self) -> sqlite3.Connection:
@@ -264,7 +266,7 @@ class StateFile:
 
         A log that was taken away from its file may hold spends and revocations that the next one does not.
         """
-        files = Files.at(self._place)
+        files = Files.at(self._place, self._real)
         if files.same(self._files):
             self._log_bytes = files.log.st_size if files.log else 0
             return files

@@ -50,8 +50,9 @@ class Files(NamedTuple):
     shared: os.stat_result | None
 
     @classmethod
-    def at(cls, path: str) -> Files:
-        return cls(status_of(path), status_of(path + "-wal"), status_of(path + "-shm"))
+    def at(cls, path: str, real: str) -> Files:
+        """``real`` is where links lead from ``path``: SQLite keeps the log there."""
+        return cls(status_of(path), status_of(real + "-wal"), status_of(real + "-shm"))
 
     def same_database(self, other: Files) -> bool:
         return _identity(self.database) == _identity(other.database)
@@ -103,9 +104,10 @@ def create_private(path: Path) -> None:
 
 def take_away(path: Path) -> None:
     """Put a database aside as ``.torn``, without the log, which does not belong to it any more. Raises ``OSError``."""
+    real = os.path.realpath(path)
     for suffix in ("-wal", "-shm"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-    os.replace(path, f"{path}.torn")
+        Path(f"{real}{suffix}").unlink(missing_ok=True)
+    os.replace(real, f"{real}.torn")
 
 
 def boot_id() -> str:

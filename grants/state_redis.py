@@ -60,6 +60,8 @@ SPENT: Final = _PREFIX + "spent"
 """A sorted set of spent leaves by the instant at which they are forgotten."""
 _REVOKED: Final = "revoked "
 _CONNECTIONS: Final = 32
+_FACTS: Final = 3
+"""What both scripts tell of the server: its policy, its log, its role."""
 _MISTAKEN: Final = "the answer of the state store is to another question"
 
 
@@ -161,6 +163,8 @@ class RedisState:
         value = check_revocation(kind, value, not_before)
         async with self._reaching("the state store does not take the revocation"):
             told = await cast(Any, self._redis.eval(REVOKE, 1, MEMORY, _field(kind, value), repr(float(not_before))))
+            if not isinstance(told, list) or len(told) != _FACTS:
+                raise RedisError(_MISTAKEN)
             _check_fit(told)
 
     async def revocations(self) -> list[Revocation]:
@@ -217,10 +221,10 @@ class RedisState:
 
 def _read(told: Any, number: str) -> _Answer:
     """A script's answer. Raises ``RedisError`` where it is to another question, as after a connection out of step."""
-    if not isinstance(told, list) or not told or told[0] != number:
+    if not isinstance(told, list) or len(told) <= _FACTS or told[0] != number:
         raise RedisError(_MISTAKEN)
-    _check_fit(told[1:4])
-    memory, epoch, seq, armed, clock, fresh, marks = told[4:]
+    _check_fit(told[1 : 1 + _FACTS])
+    memory, epoch, seq, armed, clock, fresh, marks = told[1 + _FACTS :]
     return _Answer(
         Progress(memory, int(epoch), int(seq)),
         int(armed),

@@ -33,6 +33,10 @@ def instants_of(connection: sqlite3.Connection, names: Sequence[tuple[Revocation
     return [held.get(name) for name in names]
 
 
+def holds_leaves(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM spent LIMIT 1").fetchone() is not None
+
+
 def legible_revocations(path: Path) -> list[tuple[str, str, float]]:
     """What a torn file still tells of them."""
     try:

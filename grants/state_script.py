@@ -35,7 +35,7 @@ local lost = not name or held[7] ~= server or tonumber(held[6]) ~= count or behi
 local fresh = 0
 if now then
   if lost then
-    local first = not name and seen == '' and ARGV[7] ~= '1'
+    local first = not name and count == 0 and seen == '' and ARGV[7] ~= '1'
     armed = math.max(armed, tonumber(first and ARGV[5] or ARGV[4]))
     epoch, seq = math.max(epoch, seen_epoch) + 1, math.max(seq, seen_seq) + 1
     name = name or (seen ~= '' and seen) or ARGV[8]

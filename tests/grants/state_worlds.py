@@ -19,7 +19,7 @@ from contract.errors import DatasetAgentError
 from contract.grant import VerifiedGrant
 from contract.verdict import NotGranted, Reason
 from grants.state import StateStore
-from grants.state_redis import RedisState
+from grants.state_redis import MEMORY, RedisState
 from grants.state_sqlite import SqliteState
 from tests.grants.grants_world import NOW, accept, make_chain, make_root
 
@@ -99,6 +99,10 @@ class StateWorld(Protocol):
         """Forget everything, as an operator or a lost disk would."""
         ...
 
+    def forget_the_beginning(self) -> None:
+        """Forget what the memory is, and keep what was spent."""
+        ...
+
     def silent(self) -> AbstractContextManager[None]:
         """The store does not answer while this lasts."""
         ...
@@ -113,8 +117,14 @@ class SqliteWorld:
         return SqliteState.open(self.path, now=now, budget=BUDGET)
 
     def flush(self) -> None:
+        self._emptied("memory", "spent", "revoked")
+
+    def forget_the_beginning(self) -> None:
+        self._emptied("memory")
+
+    def _emptied(self, *tables: str) -> None:
         other = sqlite3.connect(self.path)
-        for table in ("memory", "spent", "revoked"):
+        for table in tables:
             other.execute(f"DELETE FROM {table}")
         other.commit()
         other.close()
@@ -149,6 +159,10 @@ class RedisWorld:
     def flush(self) -> None:
         with redis.Redis.from_url(self.address) as client:
             client.flushall()
+
+    def forget_the_beginning(self) -> None:
+        with redis.Redis.from_url(self.address) as client:
+            client.unlink(MEMORY)
 
     @contextmanager
     def silent(self) -> Iterator[None]:

@@ -94,6 +94,21 @@ async def test_a_memory_emptied_while_nobody_ran_is_a_loss_and_not_a_beginning(w
     await second.close()
 
 
+async def test_a_memory_that_holds_leaves_but_no_beginning_is_a_loss_also_to_who_never_saw_it(
+    world: StateWorld, tmp_path: Path
+) -> None:
+    first = world.open(NOW)
+    grant = accept(make_chain(make_root(now=NOW + 2), now=NOW + 2))
+    await first.spend(grant, policy=POLICY, now=NOW)
+    await first.close()
+    for seen in tmp_path.rglob("state.seen"):
+        seen.unlink()
+    world.forget_the_beginning()
+    second = world.open(NOW + 1)
+    assert await refused(second, grant, now=NOW + 1) is Reason.REPLAY_MEMORY_LOST
+    await second.close()
+
+
 async def test_a_grant_issued_before_the_memory_began_is_not_accepted(world: StateWorld) -> None:
     grant = accept(make_chain())
     store = world.open(NOW + 1)
@@ -282,6 +297,23 @@ async def test_a_file_that_was_overwritten_with_rubbish_is_put_aside_and_begun_a
     next_one = SqliteState.open(path, now=NOW + 60)
     assert await refused(next_one, issued(NOW + 60), now=NOW + 60) is Reason.REPLAY_MEMORY_LOST
     await next_one.close()
+
+
+async def test_a_file_that_is_a_link_is_watched_where_it_leads(tmp_path: Path) -> None:
+    real, path = tmp_path / "volume" / "real.sqlite3", tmp_path / "home" / "state.sqlite3"
+    for folder in (real.parent, path.parent):
+        folder.mkdir()
+    path.symlink_to(real)
+    store = SqliteState.open(path, now=NOW)
+    backup = copied(real)
+    grant = accept(make_chain())
+    await store.spend(grant, policy=POLICY, now=NOW)
+    shutil.copyfile(backup, path)
+    assert await refused(store, grant) is Reason.REPLAY_MEMORY_LOST
+    await store.spend(issued(NOW + 60), policy=POLICY, now=NOW + 60)
+    Path(f"{real}-wal").unlink()
+    assert await refused(store, issued(NOW + 60), now=NOW + 60) is Reason.REPLAY_MEMORY_LOST
+    await store.close()
 
 
 async def test_revocations_survive_what_is_put_aside_as_far_as_they_read(sqlite_world: SqliteWorld) -> None:
