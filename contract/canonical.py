@@ -51,9 +51,9 @@ def _is_plain(value: Any) -> bool:
     """Whether ``orjson`` writes a value as RFC 8785 says: no floats, and names that sort alike in every encoding."""
     kind = type(value)
     if kind is dict:
-        return all([type(name) is str and name.isascii() and _is_plain(member) for name, member in value.items()])
+        return all(type(name) is str and name.isascii() and _is_plain(member) for name, member in value.items())
     if kind is list or kind is tuple:
-        return all([_is_plain(item) for item in value])
+        return all(_is_plain(item) for item in value)
     return kind is str or kind is int or kind is bool or value is None
 
 
