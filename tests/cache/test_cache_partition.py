@@ -115,7 +115,7 @@ def test_an_authority_s_fields_are_all_accounted_for() -> None:
     """A field added to what may be done must be added to the partition, or here with a reason."""
     carried = {
         Authority: {
-            "principal dataset dataset_version revision schema_version capability sensitivity rows columns masks",
+            "principal scope dataset dataset_version revision schema_version capability sensitivity rows columns masks",
             "grant decision",
         },
         Obligations: {"rows columns masks"},
