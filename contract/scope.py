@@ -23,7 +23,7 @@ MAX_SET_SIZE: Final = 1_000
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z")
-_COLUMN: Final = re.compile(r"[^.\s]+\.[^.\s]+")
+_COLUMN: Final = re.compile(r"[^.\s\x00-\x1f\x7f-\x9f]+\.[^.\s\x00-\x1f\x7f-\x9f]+")
 MAX_COLUMN: Final = 256
 
 
@@ -210,8 +210,11 @@ class Scope:
 def widening(above: Sequence[Scope], below: Sequence[Scope]) -> str | None:
     """The first member in which scopes derived from ``above`` are wider, or ``None``.
 
-    Each has at most one scope a dataset. A dataset may be dropped and never added.
+    Each has at most one scope a dataset. A dataset may be dropped and never added; the last
+    one is not dropped, because a grant of none asks what may be asked, whatever it is.
     """
+    if above and not below:
+        return "authorization_details"
     held = {scope.dataset: scope for scope in above}
     for scope in below:
         parent = held.get(scope.dataset)

@@ -24,7 +24,7 @@ MAX_REMEMBERED_BYTES: Final = 1_024
 _PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"
 Identifier = Annotated[str, Field(strict=True, max_length=MAX_ID_BYTES, pattern=_PRINTABLE)]
 Note = Annotated[str, Field(strict=True, max_length=256, pattern=_PRINTABLE)]
-ColumnName = Annotated[str, Field(max_length=256, pattern=r"^[^.\s]+\.[^.\s]+$")]
+ColumnName = Annotated[str, Field(max_length=256, pattern=r"^[^.\s\p{Cc}]+\.[^.\s\p{Cc}]+$")]
 
 _entries: Final = Bounded[bytes, "tuple[Detail, ...]"](256)
 

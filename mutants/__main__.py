@@ -40,10 +40,10 @@ SEARCHED: Final = {
 """Where a killer is looked for, by the package of the fault, the nearest first."""
 NEAR: Final = {
     "contract/address.py": ("provider", "published"),
-    "contract/authority.py": ("attack_doors", "govern"),
+    "contract/authority.py": ("authority",),
     "contract/call.py": ("vocabulary",),
     "contract/canonical.py": ("strict_json",),
-    "contract/grant.py": ("one_door",),
+    "contract/grant.py": ("authority",),
     "control_plane/identity.py": ("identity_tokens",),
     "control_plane/oidc.py": ("oidc_provider",),
     "control_plane/oidc_token.py": ("oidc_tokens",),

@@ -162,7 +162,7 @@ def is_public_key(v: Any) -> bool:
 
 
 def is_column(v: Any) -> bool:
-    side = r"[^.\t-\r\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"  # no Unicode White_Space
+    side = r"[^.\x00-\x20\x7f-\x9f\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"  # no White_Space, no Cc
     return like(rf"{side}\.{side}")(v) and len(v) <= 256
 
 
@@ -325,6 +325,7 @@ def check_link(parent: Json, parent_token: str, child: Json) -> None:
     need(child["del_max_depth"] <= parent["del_max_depth"], "GRANT_WIDENED")
     need(child["del_depth"] <= child["del_max_depth"], "GRANT_TOO_DEEP")
     given = {detail["identifier"]: detail for detail in parent["authorization_details"]}
+    need(bool(child["authorization_details"]) or not given, "GRANT_WIDENED")
     for detail in child["authorization_details"]:
         need(detail["identifier"] in given and covers(given[detail["identifier"]], detail), "GRANT_WIDENED")
 

@@ -326,6 +326,7 @@ def detail_claims() -> Iterator[Case]:
         "left": ".site",
         "right": "batches.",
         "space": "batches.lot no",
+        "control": "batches.lot\x1c",
         "long": "batches." + "x" * 249,
     }.items():
         yield Case(f"constraint-column-{name}", "a constraint on what is no column", "GRANT_CONSTRAINT_UNKNOWN",
@@ -437,6 +438,9 @@ def widened() -> Iterator[Case]:
         "GRANT_WIDENED",
         leaf(details(detail(), upstream_detail(locations=[FIRST]))),
     )
+    yield Case("widened-to-discovery", "every detail dropped, to ask what may be asked", "GRANT_WIDENED",
+        leaf(put(authorization_details=[], op={"method": "discover"})),
+        received={"operation": {"method": "discover"}})  # fmt: skip
     yield Case(
         "widened-from-nothing",
         "details out of none",

@@ -212,6 +212,7 @@ def legal(parent: Json, child: Json) -> bool:
         child["exp"] <= parent["exp"]
         and child["del_depth"] == parent["del_depth"] + 1
         and child["del_depth"] <= child["del_max_depth"] <= parent["del_max_depth"]
+        and (bool(details) or not above)
         and len(details) == len({detail["identifier"] for detail in details})
         and all(d["identifier"] in above and _legal_detail(above[d["identifier"]], d) for d in details)
     )
