@@ -31,7 +31,7 @@ local armed, clock, count = tonumber(held[4] or 0), tonumber(held[5] or 0), redi
 local seen, seen_epoch, seen_seq = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11])
 
 local behind = seen ~= '' and (name ~= seen or epoch < seen_epoch or (epoch == seen_epoch and seq < seen_seq))
-local lost = not name or held[7] ~= server or tonumber(held[6]) ~= count or behind or ARGV[7] == '1'
+local lost = held[7] ~= server or tonumber(held[6]) ~= count or behind or ARGV[7] == '1'
 local fresh = 0
 if now then
   if lost then

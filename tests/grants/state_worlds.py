@@ -6,7 +6,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -143,6 +143,14 @@ class SqliteWorld:
         finally:
             self.path.rmdir()
             os.replace(kept, self.path)
+
+
+def copied(path: Path) -> Path:
+    """A consistent copy of the database, as a backup makes it."""
+    backup = path.with_name("backup")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(backup)) as copy:
+        source.backup(copy)
+    return backup
 
 
 class RedisWorld:
