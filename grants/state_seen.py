@@ -67,7 +67,7 @@ class SeenFile:
 
     def _write(self, path: Path, progress: Progress) -> None:
         held = self.read()
-        if held is not None and not held.put_back and _covers(held.progress, progress):
+        if held is not None and _covers(held.progress, progress):
             return
         beside = path.with_name(f"{path.name}.{new_id('new')}")
         text = json.dumps(asdict(progress) | {"written": time.time()})

@@ -230,6 +230,8 @@ class Copy:
 
     def put_back(self) -> None:
         if isinstance(self.world, SqliteWorld):
+            for suffix in ("-wal", "-shm"):
+                Path(f"{self.world.path}{suffix}").unlink()
             (self.folder / "kept").replace(self.world.path)
         else:
             with redis.Redis.from_url(self.world.address) as client:
