@@ -94,9 +94,8 @@ class StateFile:
 
     def begin(self, now: float) -> None:
         """Connect for the first time, and arm what is new or was lost while nobody looked."""
-        with self._writing(now) as (_, header):
+        with self._writing(now):
             pass
-        self._memory.note(header.progress)
 
     def spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
         with self._writing(now) as (connection, header):
@@ -118,8 +117,8 @@ class StateFile:
         if header is None or self._condition(header, files, seen) is not Condition.SOUND:
             with self._writing(now) as (connection, header):
                 pass
-        _judge(connection, grant, policy, header, header.clock)
         self._memory.note(header.progress)
+        _judge(connection, grant, policy, header, header.clock)
 
     def revoke(self, kind: RevocationKind, value: str, not_before: float) -> None:
         """A loss stays for the next spend to notice: nothing here hides it."""
@@ -176,7 +175,9 @@ class StateFile:
     @contextmanager
     def _writing(self, now: float) -> Iterator[tuple[sqlite3.Connection, Header]]:
         with self._locked() as connection:
-            yield connection, self._settled(connection) or self._rearmed(connection, now)
+            header = self._settled(connection) or self._rearmed(connection, now)
+            self._memory.note(header.progress)
+            yield connection, header
 
     @contextmanager
     def _locked(self) -> Iterator[sqlite3.Connection]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from tests.grants.state_worlds import (
     copied,
     issued,
     refused,
+    refused_again,
 )
 
 
@@ -134,6 +137,21 @@ async def test_a_file_that_is_a_link_is_watched_where_it_leads(tmp_path: Path) -
     await store.spend(issued(NOW + 60), policy=POLICY, now=NOW + 60)
     Path(f"{real}-wal").unlink()
     assert await refused(store, issued(NOW + 60), now=NOW + 60) is Reason.REPLAY_MEMORY_LOST
+    await store.close()
+
+
+async def test_rows_put_back_in_the_same_file_are_noticed_by_who_saw_more(sqlite_world: SqliteWorld) -> None:
+    """As a file system that is put back to a snapshot does: the file is the same, its times too."""
+    store = SqliteState.open(sqlite_world.path, now=NOW)
+    grant = accept(make_chain())
+    await store.spend(grant, policy=POLICY, now=NOW)
+    with closing(sqlite3.connect(sqlite_world.path, isolation_level=None)) as snapshot:
+        (seq,) = snapshot.execute("SELECT seq FROM memory").fetchone()
+        await store.revoke(RevocationKind.GRANT, grant.root_jti, not_before=NOW)
+        assert await refused_again(store, grant) is Reason.GRANT_REVOKED
+        snapshot.execute("DELETE FROM revoked")
+        snapshot.execute("UPDATE memory SET seq = ?", (seq,))
+    assert await refused_again(store, grant) is Reason.REPLAY_MEMORY_LOST
     await store.close()
 
 
