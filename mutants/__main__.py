@@ -41,7 +41,7 @@ SEARCHED: Final = {
 NEAR: Final = {
     "contract/address.py": ("provider", "published"),
     "contract/authority.py": ("authority",),
-    "contract/call.py": ("vocabulary",),
+    "contract/call.py": ("test_call",),
     "contract/canonical.py": ("strict_json",),
     "contract/grant.py": ("authority",),
     "control_plane/identity.py": ("identity_tokens",),
