@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from contract import provider
-from contract.address import UnsafeUrl, is_loopback, secure_url
+from contract.address import for_development, plain_url
 from contract.provider import IdentityProvider
 
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
 PREFIX: Final = "DATASET_AGENT_"
+# Where the server is and how it is trusted; how this program talks to it is its own affair.
+_STORE_OPTIONS: Final = frozenset({"db", "username", "password"})
+_TLS_OPTIONS: Final = frozenset({"ssl_ca_certs", "ssl_ca_path", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile"})
 
 
 def _store_url(url: str) -> str:
@@ -31,6 +34,12 @@ def _store_url(url: str) -> str:
         raise PydanticCustomError("store_url", "it is not a URL") from None
     if parts.scheme not in ("redis", "rediss", "unix"):
         raise PydanticCustomError("store_url", "it must start with redis://, rediss:// or unix://")
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options = _STORE_OPTIONS | (_TLS_OPTIONS if parts.scheme == "rediss" else frozenset())
+    if parts.fragment or not given.keys() <= options or bool(given) != bool(parts.query):
+        raise PydanticCustomError("store_url", f"behind ? it takes {', '.join(sorted(options))} only")
+    if not given.get("db", "0").isdecimal():
+        raise PydanticCustomError("store_url", "its db must be a number")
     return url
 
 
@@ -44,10 +53,13 @@ def _read_by(parse: Callable[[str], object]) -> AfterValidator:
         try:
             parse(text)
         except ValueError as error:
-            raise PydanticCustomError("oidc", "{why}", {"why": str(error)}) from None
+            raise PydanticCustomError("setting", "{why}", {"why": str(error)}) from None
         return text
 
     return AfterValidator(check)
+
+
+_Url = Annotated[str, _read_by(plain_url)]
 
 
 _Factory = Annotated[str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
@@ -76,11 +88,11 @@ class Settings(BaseSettings):
     root_signer: _Factory | None = Field(default=None, description="The same for the root holder.")
     remote_signer: _Factory | None = Field(default=None, description="The same for the dataset agent.")
 
-    url: str = Field(default="http://127.0.0.1:8801", description="The dataset agent that clients ask.")
-    public_url: str | None = Field(
+    url: _Url = Field(default="http://127.0.0.1:8801", description="The dataset agent that clients ask.")
+    public_url: _Url | None = Field(
         default=None, description="The address the card advertises; default: the bind address."
     )
-    root_url: str = Field(default="http://127.0.0.1:8800", description="The root agent's address.")
+    root_url: _Url = Field(default="http://127.0.0.1:8800", description="The root agent's address.")
     agent_id: str = Field(default="urn:dataset-agent:remote", description="This dataset agent's id (its audience).")
     root_id: str = Field(default="urn:dataset-agent:root", description="The root agent's id.")
     issuer_url: str = Field(default="https://issuer.dataset-agent.example", description="The grant issuer's URL.")
@@ -191,10 +203,14 @@ class Settings(BaseSettings):
 
     @property
     def production(self) -> tuple[str, ...]:
-        """The variables that say that people here are real: an identity provider, a public https address."""
-        public = {"PUBLIC_URL": self.public_url, "ROOT_URL": self.root_url}
+        """The variables that say that people here are real: an identity provider, an address that is not certainly
+        for development.
+        """
+        told = {"PUBLIC_URL": self.public_url, "ROOT_URL": self.root_url}
         found = ["OIDC_ISSUER"] if self.oidc_issuer is not None else []
-        found += [name for name, url in public.items() if url is not None and _is_public(url)]
+        for name, url in told.items():
+            if url is not None and not for_development(url, private_network=self.private_network):
+                found.append(name)
         return tuple(PREFIX + name for name in found)
 
     @property
@@ -217,11 +233,3 @@ class Settings(BaseSettings):
     @property
     def remote_dir(self) -> Path:
         return self.remote_keys or self.home / "keys" / "remote"
-
-
-def _is_public(url: str) -> bool:
-    try:
-        parts = secure_url(url)
-    except UnsafeUrl:
-        return False
-    return parts.scheme == "https" and not is_loopback(parts.hostname or "")

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from contract.address import UnsafeUrl, is_loopback, same_origin, secure_url
+from contract.address import UnsafeUrl, for_development, is_loopback, plain_url, same_origin, secure_url
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,10 @@ def test_https_and_loopback_are_accepted(url: str) -> None:
         "https://idp.example\\keys",
         "https://idp.exämple",
         "https://[::1",
+        "https://evil.example[::1]/",
+        "https://[::1]evil.example",
+        "https://idp.example:",
+        "https://:443",
         "https://idp.example/" + "a" * 500,
     ],
 )
@@ -91,3 +95,34 @@ def test_loopback_is_this_machine_alone(host: str, here: bool) -> None:
 )
 def test_an_origin_is_scheme_host_and_port(other: str, same: bool) -> None:
     assert same_origin(urlsplit("https://idp.example/a"), urlsplit(other)) is same
+
+
+def test_a_plain_address_may_be_http_anywhere() -> None:
+    assert plain_url("http://remote-agent:8801").hostname == "remote-agent"
+    with pytest.raises(UnsafeUrl):
+        secure_url("http://remote-agent:8801")
+
+
+@pytest.mark.parametrize(
+    ("url", "private", "so"),
+    [
+        ("http://127.0.0.1:8801", False, True),
+        ("https://localhost:8801", False, True),
+        ("http://[::1]", False, True),
+        ("http://remote-agent:8801", True, True),
+        ("http://remote-agent:8801", False, False),
+        ("https://remote-agent:8801", True, False),
+        ("https://localhost.", False, False),
+        ("https://127.0.0.1.nip.io", False, False),
+        ("http://0.0.0.0:8801", False, False),
+        # no address at all says nothing about who is real
+        ("", False, False),
+        ("//127.0.0.1", True, False),
+        ("https://dåta.example", True, False),
+        ("http://user@127.0.0.1", True, False),
+        ("http://127.0.0.1/?t=1", True, False),
+        ("http://evil.example[::1]/", True, False),
+    ],
+)
+def test_an_address_is_for_development_only_where_that_is_certain(url: str, private: bool, so: bool) -> None:
+    assert for_development(url, private_network=private) is so

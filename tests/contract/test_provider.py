@@ -101,6 +101,58 @@ def test_a_setting_that_would_say_nothing_is_refused(name: str, value: str) -> N
     assert problems(**{name: value}) == {name: "it says nothing without DATASET_AGENT_OIDC_ISSUER"}
 
 
+@pytest.mark.parametrize("name", ["public_url", "root_url", "url", "oidc_issuer"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "data.example",
+        "//data.example",
+        " https://data.example",
+        "https://dåta.example",
+        "https://data.example/?t=1",
+        "https://data.example/#x",
+        "https://u@data.example",
+        "https://evil.example[::1]/",
+        "https://data.example:bad",
+        "ftp://data.example",
+    ],
+)
+def test_an_address_that_is_none_is_refused_where_it_is_read(name: str, url: str) -> None:
+    given = {"oidc_audience": "root"} if name == "oidc_issuer" else {}
+    assert list(problems(**given, **{name: url})) == [name]
+
+
+def test_whatever_is_not_certainly_for_development_is_production_also_where_nobody_checked_it() -> None:
+    for url in ("https://dåta.example", "https://data.example/?t=1", "nonsense"):
+        unchecked = Settings().model_copy(update={"public_url": url})
+        assert unchecked.production == ("DATASET_AGENT_PUBLIC_URL",)
+        assert not unchecked.development_issuer
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h?foo=1",
+        "redis://h?decode_responses=False",
+        "redis://h?socket_timeout=99",
+        "redis://h?retry_on_error=1",
+        "redis://h?db=x",
+        "redis://h?ssl_ca_certs=/ca.pem",
+        "redis://h?x",
+        "redis://h?&",
+        "redis://h#x",
+    ],
+)
+def test_an_address_of_a_store_says_where_it_is_and_not_how_it_is_talked_to(url: str) -> None:
+    assert list(problems(state_url=url, cache_url=url)) == ["state_url", "cache_url"]
+
+
+def test_an_address_of_a_store_may_name_its_account_and_its_certificates() -> None:
+    for url in ("redis://u:p@h:6379/3", "rediss://h?db=3&ssl_ca_certs=/ca.pem", "unix:///run/v.sock?password=p&db=1"):
+        assert Settings(state_url=url).state_url == url
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -109,6 +161,9 @@ def test_a_setting_that_would_say_nothing_is_refused(name: str, value: str) -> N
         ({"state_url": "rediss://state.example"}, ()),
         ({"url": "https://agent.example"}, ()),
         ({"public_url": "http://remote-agent:8801", "private_network": True}, ()),
+        ({"public_url": "http://remote-agent:8801"}, ("DATASET_AGENT_PUBLIC_URL",)),
+        ({"public_url": "https://remote-agent:8801", "private_network": True}, ("DATASET_AGENT_PUBLIC_URL",)),
+        ({"public_url": "https://xn--dta-ula.example"}, ("DATASET_AGENT_PUBLIC_URL",)),
         ({"public_url": "https://localhost:8801"}, ()),
         ({"root_url": "https://127.0.0.1:8800"}, ()),
         (SET, ("DATASET_AGENT_OIDC_ISSUER",)),
@@ -117,7 +172,9 @@ def test_a_setting_that_would_say_nothing_is_refused(name: str, value: str) -> N
         (SET | {"root_url": "https://r.example"}, ("DATASET_AGENT_OIDC_ISSUER", "DATASET_AGENT_ROOT_URL")),
     ],
 )
-def test_a_provider_or_a_public_https_address_is_production(given: dict[str, Any], says: tuple[str, ...]) -> None:
+def test_a_provider_or_an_address_that_is_not_for_development_is_production(
+    given: dict[str, Any], says: tuple[str, ...]
+) -> None:
     assert Settings(**given).production == says
 
 
