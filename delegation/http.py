@@ -2,36 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
+from contract.canonical import InvalidJson, check_shape
 from contract.settings import Settings
 
 CONNECT_TIMEOUT: Final = 5.0
+REPLY_VALUES: Final = 2_000
+"""JSON values in the reply to a call: its rows and its proof are one text each."""
 _OVERHEAD: Final = 2**20
+_AT_ONCE: Final = 64 * 1024
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_BOUNDS: Final = "dataset_agent.bounds"
 
 
 class ReplyTooLarge(httpx.DecodingError):
-    """A reply beyond the bound; what was read of it is dropped."""
+    """A reply beyond a bound, of bytes or of shape; what was read of it is dropped."""
 
 
 class UnsafeAddress(ValueError):
     """An address that no grant may be sent to; the message says what would be accepted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most a body may cost whoever reads it: bytes, and values of JSON."""
+
+    size: int
+    values: int
+
+    @property
+    def extensions(self) -> dict[str, object]:
+        """For one request of httpx: its reply has these bounds in place of those of a reply to a call."""
+        return {_BOUNDS: self}
+
+
 def open_http(settings: Settings) -> httpx.AsyncClient:
     """One client for cards and calls.
 
-    Replies are bounded by twice ``max_result_bytes`` (base64 inside JSON) and 1 MiB. The
-    environment's proxies are not used: a grant goes to the agent it names, or nowhere.
+    Replies are bounded by twice ``max_result_bytes`` (base64 inside JSON) and 1 MiB, and by
+    ``REPLY_VALUES``. The environment's proxies are not used: a grant goes to the agent it
+    names, or nowhere.
     """
+    bounds = Bounds(2 * settings.max_result_bytes + _OVERHEAD, REPLY_VALUES)
     return httpx.AsyncClient(
-        transport=BoundedTransport(httpx.AsyncHTTPTransport(), 2 * settings.max_result_bytes + _OVERHEAD),
+        transport=BoundedTransport(httpx.AsyncHTTPTransport(), bounds),
         timeout=httpx.Timeout(settings.call_timeout, connect=CONNECT_TIMEOUT),
         follow_redirects=False,
         trust_env=False,
@@ -39,45 +60,58 @@ def open_http(settings: Settings) -> httpx.AsyncClient:
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """Stops reading a reply that grows beyond ``limit`` bytes. Raises ``ReplyTooLarge``."""
+    """Hands on a reply whole, after its bytes and its shape were found within ``bounds``.
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, limit: int) -> None:
+    So no parser sees more, whoever calls it. Only a request that says so has other bounds.
+    The body of an error is not read. Raises ``ReplyTooLarge``.
+    """
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, bounds: Bounds) -> None:
         self._inner = inner
-        self._limit = limit
+        self._bounds = bounds
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         # A compressed reply could grow after this bound has counted it.
         request.headers["Accept-Encoding"] = "identity"
+        asked = request.extensions.get(_BOUNDS)
         response = await self._inner.handle_async_request(request)
-        stream = response.stream
-        if response.headers.get("Content-Encoding", "identity") != "identity" or not isinstance(
-            stream, httpx.AsyncByteStream
-        ):
+        try:
+            body = await _whole(request, response, asked if isinstance(asked, Bounds) else self._bounds)
+        finally:
             await response.aclose()
-            raise ReplyTooLarge("the reply is encoded although none was asked for", request=request)
-        response.stream = _Bounded(stream, self._limit, request)
-        return response
+        return httpx.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=httpx.ByteStream(body),
+            extensions=response.extensions,
+        )
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, limit: int, request: httpx.Request) -> None:
-        self._inner = inner
-        self._limit = limit
-        self._request = request
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._inner:
-            size += len(chunk)
-            if size > self._limit:
-                raise ReplyTooLarge(f"the reply is over {self._limit} bytes", request=self._request)
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+async def _whole(request: httpx.Request, response: httpx.Response, bounds: Bounds) -> bytes:
+    """The body of a reply; of an error nothing, since nobody reads it."""
+    if not response.is_success:
+        return b""
+    if response.headers.get("Content-Encoding", "identity") != "identity" or not isinstance(
+        response.stream, httpx.AsyncByteStream
+    ):
+        raise ReplyTooLarge("the reply is encoded although none was asked for", request=request)
+    body = bytearray()
+    async for chunk in response.stream:
+        body += chunk
+        if len(body) > bounds.size:
+            raise ReplyTooLarge(f"the reply is over {bounds.size} bytes", request=request)
+    whole = bytes(body)
+    try:
+        if len(whole) > _AT_ONCE:
+            await asyncio.to_thread(check_shape, whole, max_values=bounds.values)
+        else:
+            check_shape(whole, max_values=bounds.values)
+    except InvalidJson as error:
+        raise ReplyTooLarge(str(error), request=request) from error
+    return whole
 
 
 def checked_url(url: str, *, private_network: bool) -> str:

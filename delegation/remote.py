@@ -148,7 +148,7 @@ def _part(call: Call) -> Part:
 def _failure(fault: Exception) -> Reply:
     cause = fault.__cause__ if isinstance(fault, A2AError) else fault
     if isinstance(cause, ReplyTooLarge):
-        return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent's reply is too large")
+        return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, f"the dataset agent's reply is not read: {cause}")
     if isinstance(cause, httpx.RequestError | OSError):
         return Reply.failed(Reason.REMOTE_UNREACHABLE, "the dataset agent cannot be reached")
     if isinstance(cause, httpx.HTTPStatusError):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
-from a2a.types.a2a_pb2 import AgentCard
+from a2a.types.a2a_pb2 import AgentCard, AgentCardSignature
 from fastapi import Request
 from fastapi.responses import Response
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
 
+from contract.canonical import b64url, canonical_json
 from contract.extension import EXTENSION_URI
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
@@ -22,6 +24,7 @@ from delegation.cards import CardBook
 from delegation.credentials import Assertions
 from delegation.http import UnsafeAddress, checked_url, open_http, same_origin
 from grants.trust import TrustedAgent
+from remote_agent.card import card_payload
 from tests.root_agent.scripted_remote import AGENT_ID, AgentServer, ScriptedRemote, TestSigner, shipped, signed
 
 NOW = 1_800_000_000.0
@@ -256,7 +259,7 @@ async def test_an_extended_card_that_is_not_handed_out_for_another_reason_is_inv
     assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
 
 
-async def test_an_agent_that_knows_its_reader_or_has_no_extended_card_can_be_asked_directly(
+async def test_only_an_agent_that_hands_out_its_extended_card_can_be_asked_directly_whatever_its_public_card_says(
     book: CardBook, remote: ScriptedRemote
 ) -> None:
     (known,) = (await book.card(pinned(remote), remote.url, NOW)).offers
@@ -264,7 +267,34 @@ async def test_an_agent_that_knows_its_reader_or_has_no_extended_card_can_be_ask
     card.capabilities.extended_agent_card = False
     resigned(remote, card)
     (plain,) = (await book.card(pinned(remote), remote.url, NOW + 60)).offers
-    assert (known.direct, plain.direct, remote.card_requests) == (True, True, 1)
+    assert (known.direct, plain.direct, remote.card_requests) == (True, False, 1)
+
+
+@pytest.mark.parametrize(
+    "header", [{"alg": "none"}, {"alg": "Ed25519"}, {"kid": 7}, {"kid": "another"}, {"crit": ["b64"], "b64": True}]
+)
+async def test_a_card_is_signed_as_the_extension_says_and_in_no_other_way(
+    book: CardBook, remote: ScriptedRemote, header: dict[str, Any]
+) -> None:
+    public = remote.unsigned(remote.descriptors)
+    protected = {"alg": "EdDSA", "kid": remote.signer.public_key.thumbprint, "typ": "JOSE"} | header
+    sign(public, remote, protected)
+    remote.card = public
+    assert "no signature" in (await refusal(book, remote)).message
+
+
+async def test_a_signature_of_another_beside_the_pinned_one_does_no_harm(
+    book: CardBook, remote: ScriptedRemote
+) -> None:
+    card = signed(signed(remote.unsigned(remote.descriptors), TestSigner()), remote.signer)
+    remote.card = remote.extended = card
+    assert len((await book.card(pinned(remote), remote.url, NOW)).offers) == 1
+
+
+def sign(card: AgentCard, remote: ScriptedRemote, protected: dict[str, Any]) -> None:
+    header = b64url(canonical_json(protected))
+    signature = remote.signer.sign(f"{header}.{b64url(card_payload(card))}".encode())
+    card.signatures.append(AgentCardSignature(protected=header, signature=b64url(signature)))
 
 
 async def test_every_card_can_be_forgotten_at_once(book: CardBook, remote: ScriptedRemote) -> None:
@@ -287,7 +317,7 @@ async def test_a_card_answered_with_a_redirect_is_invalid(book: CardBook, remote
 
 async def test_a_card_of_many_megabytes_is_not_read(book: CardBook, remote: ScriptedRemote) -> None:
     remote.raw_card = Response(content=b" " * 5 * 2**20, media_type="application/json")
-    assert "large" in (await refusal(book, remote)).message
+    assert "over 4194304 bytes" in (await refusal(book, remote)).message
 
 
 async def test_a_compressed_card_is_not_inflated(book: CardBook, remote: ScriptedRemote) -> None:
