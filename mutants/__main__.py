@@ -20,7 +20,6 @@ from typing import Final
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 from rich.text import Text
 
 from mutants import killers
@@ -73,21 +72,29 @@ NEAR: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """``killer`` is ``None`` for a mutant that survived; ``named`` whether it was the test named for it."""
+    """``killer`` is ``None`` for a mutant that survived ``test``, or for which no test is known."""
 
     mutant: Mutant
+    test: str | None
     killer: str | None
-    named: bool
+
+    @property
+    def told(self) -> str:
+        if self.killer is not None:
+            return f"killed by {self.killer}"
+        return f"SURVIVED {self.test}" if self.test else "no test is named for it: run with --find"
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--find", action="store_true", help="look for a test where none is known, and write it down")
     options.add_argument("--only", default="", help="mutants whose id holds this text")
-    options.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="copies used at once")
+    options.add_argument("--workers", type=_positive, default=len(os.sched_getaffinity(0)), help="copies used at once")
     options.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
     chosen = options.parse_args()
     planted = [mutant for mutant in mutants(ROOT) if chosen.only in mutant.id]
+    if not planted:
+        options.error(f"no check has {chosen.only!r} in its name")
     known = killers.read()
     results = run_all(planted, known, find=chosen.find, workers=chosen.workers)
     if chosen.find:
@@ -95,7 +102,13 @@ def main() -> int:
         kept = {name: test for name, test in known.items() if name in {mutant.id for mutant in mutants(ROOT)}}
         killers.write(kept | found)
     report(results, as_json=chosen.as_json)
-    return 0 if all(result.killer and result.named for result in results) else 1
+    return 0 if all(result.killer for result in results) else 1
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError("give 1 or more")
+    return int(text)
 
 
 def run_all(planted: Sequence[Mutant], known: dict[str, str], *, find: bool, workers: int) -> list[Result]:
@@ -126,13 +139,13 @@ def run_all(planted: Sequence[Mutant], known: dict[str, str], *, find: bool, wor
 def judge(copy: Copy, mutant: Mutant, test: str | None, *, find: bool) -> Result:
     """By the test named for it; else, where asked, by the first that fails."""
     if test is not None and (killer := copy.run([test], mutant).killer) is not None:
-        return Result(mutant, killer, named=True)
+        return Result(mutant, test, killer)
     if not find:
-        return Result(mutant, None, named=False)
+        return Result(mutant, test, None)
     for tests in searched(copy.root, mutant.path):
         if (killer := copy.run(tests, mutant).killer) is not None:
-            return Result(mutant, killer, named=True)
-    return Result(mutant, None, named=False)
+            return Result(mutant, killer, killer)
+    return Result(mutant, "every test that was tried", None)
 
 
 def searched(root: Path, path: str) -> Iterator[list[str]]:
@@ -158,11 +171,9 @@ def report(results: Sequence[Result], *, as_json: bool) -> None:
         print(json.dumps({"planted": len(results), "survived": survived, "killers": told}, indent=1))
         return
     console = Console()
-    table = Table("what was taken out", "killed by")
     for result in results:
-        killer = Text(result.killer) if result.killer else Text("nothing: it survived", style="bold red")
-        table.add_row(Text(result.mutant.id), killer)
-    console.print(table)
+        console.print(Text(result.mutant.id), soft_wrap=True)
+        console.print(Text(f"  {result.told}", style="" if result.killer else "bold red"), soft_wrap=True)
     console.print(f"{len(results)} planted, {len(results) - len(survived)} killed, {len(survived)} survived")
 
 
