@@ -171,14 +171,12 @@ def _finite(text: str) -> float:
 
 
 def _check_depth(bare: bytes, max_depth: int) -> None:
-    """``bare`` is JSON without its strings. A bracket that closes nothing ends the look: no parser goes on."""
+    """``bare`` is JSON without its strings. What a bracket hides that closes nothing, no parser reads."""
     depth = 0
     for bracket in bare.translate(None, _NO_BRACKET):
         depth += _STEP[bracket]
         if depth > max_depth:
             raise InvalidJson(f"JSON is nested deeper than {max_depth}")
-        if depth < 0:
-            raise InvalidJson("not valid JSON")
 
 
 def _check_unicode(value: Any) -> None:
