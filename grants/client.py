@@ -114,6 +114,8 @@ def _owner(kid: str, trust: Trust) -> tuple[TrustedAgent, PublicKey]:
     key = None if agent is None else agent.accepted_key(kid)
     if agent is None or key is None:
         raise _fault("key", "the client's key is not in the trust file")
+    if not agent.asks:
+        raise _fault("asks", "the trust file says that this agent does not ask here")
     return agent, key
 
 

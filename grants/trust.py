@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.ids import Slug
 from contract.schema import Strict
 from contract.signing import PublicKey
 from grants.details import Identifier, Note
@@ -51,6 +52,9 @@ class TrustedAgent:
     before, until it is retired. ``retired_keys``, the oldest first, signed its ledger and
     its answers before. They are for verifying what is kept, offline: nothing that arrives
     is believed because of one.
+
+    ``datasets`` are those that it is believed to serve, ``None`` where the file does not
+    say. An agent that does not ``ask`` is nobody's client here: it is only asked.
     """
 
     id: str
@@ -58,6 +62,8 @@ class TrustedAgent:
     key: PublicKey
     retired_keys: tuple[PublicKey, ...] = ()
     further_keys: tuple[PublicKey, ...] = ()
+    datasets: frozenset[str] | None = None
+    asks: bool = True
 
     @cached_property
     def accepted_keys(self) -> tuple[PublicKey, ...]:
@@ -168,6 +174,8 @@ class _AgentEntry(Strict):
     key: _Key
     keys: _Keys = ()
     retired_keys: _Keys = ()
+    datasets: Annotated[tuple[Slug, ...], Field(strict=False)] | None = None
+    asks: bool = True
 
 
 class _TrustFile(Strict):
@@ -184,6 +192,7 @@ def _trust_of(file: _TrustFile) -> Trust:
     owned = [key.thumbprint for entry in file.issuer for key in (*entry.keys, *entry.identity_keys)]
     owned += [key.thumbprint for entry in file.agent for key in (entry.key, *entry.keys, *entry.retired_keys)]
     _refuse_twice("key", owned)
+    _refuse_twice("dataset", [dataset for entry in file.agent for dataset in entry.datasets or ()])
     return Trust(
         issuers=MappingProxyType(
             {
@@ -195,7 +204,15 @@ def _trust_of(file: _TrustFile) -> Trust:
         ),
         agents=MappingProxyType(
             {
-                name: TrustedAgent(name, entry.url, entry.key, entry.retired_keys, entry.keys)
+                name: TrustedAgent(
+                    name,
+                    entry.url,
+                    entry.key,
+                    entry.retired_keys,
+                    entry.keys,
+                    None if entry.datasets is None else frozenset(entry.datasets),
+                    entry.asks,
+                )
                 for name, entry in agents.items()
             }
         ),

@@ -77,19 +77,31 @@ class TrustEditor:
         self._put_issuer(replace(held, identity_keys=kept) if identity else replace(held, keys=kept))
         return kept != keys
 
-    def enter_agent(self, agent_id: str, url: str, key: PublicKey, *, withdraw: bool) -> None:
-        """Enter an agent with its key; its address is kept where it has one.
+    def enter_agent(
+        self,
+        agent_id: str,
+        url: str,
+        key: PublicKey,
+        *,
+        withdraw: bool,
+        datasets: Iterable[str] | None = None,
+        asks: bool = True,
+    ) -> None:
+        """Enter an agent with its key; its address, datasets and whether it asks are kept where it is there.
 
         A key that is withdrawn joins the retired ones, so that what it signed can still be
         verified; of those the newest ``MAX_KEYS`` are kept. Raises ``grants.trust.conflict``
-        where another key is pinned, unless it is to be withdrawn.
+        where another key is pinned, unless it is to be withdrawn, and where another agent
+        serves one of the datasets.
         """
         held = self.trust.agent(agent_id)
         if held is None:
-            self._put_agent(TrustedAgent(agent_id, url, key))
+            listed = None if datasets is None else self._free_datasets(datasets)
+            self._put_agent(TrustedAgent(agent_id, url, key, datasets=listed, asks=asks))
         elif withdraw:
             before = (*held.retired_keys, *held.further_keys, held.key)
-            self._put_agent(TrustedAgent(agent_id, held.url, key, _newest(old for old in before if old != key)))
+            retired = _newest(old for old in before if old != key)
+            self._put_agent(replace(held, key=key, retired_keys=retired, further_keys=()))
         elif key not in held.accepted_keys:
             raise _fault(
                 "conflict", f"the trust file pins another key for {agent_id}; replace it with keys init --force"
@@ -146,6 +158,14 @@ class TrustEditor:
         if key in owned and key not in of:
             raise _fault("conflict", f"the key {key.thumbprint} stands in the trust file already; make another one")
 
+    def _free_datasets(self, datasets: Iterable[str]) -> frozenset[str]:
+        """A dataset is believed of one agent. Raises ``grants.trust.conflict``."""
+        listed = frozenset(datasets)
+        for agent in self.trust.agents.values():
+            for taken in sorted(listed & (agent.datasets or frozenset())):
+                raise _fault("conflict", f"the trust file lists the dataset {taken} for {agent.id} already")
+        return listed
+
     def _put_issuer(self, issuer: TrustedIssuer) -> None:
         self.trust = replace(self.trust, issuers={**self.trust.issuers, issuer.url: issuer})
 
@@ -195,6 +215,10 @@ def _toml(trust: Trust) -> str:
             lines.append(f"keys = {_texts([b64url(further.raw) for further in agent.further_keys])}")
         if agent.retired_keys:
             lines.append(f"retired_keys = {_texts([b64url(old.raw) for old in agent.retired_keys])}")
+        if agent.datasets is not None:
+            lines.append(f"datasets = {_texts(sorted(agent.datasets))}")
+        if not agent.asks:
+            lines.append("asks = false")
     return "\n".join(lines) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -132,6 +133,13 @@ def test_an_agent_that_left_the_trust_file_is_nobody_though_it_is_remembered() -
     token = assertion()
     assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW).agent == ROOT
     assert refused(token, trust=make_trust(agents={REMOTE: agent(REMOTE)})) == "key"
+
+
+def test_an_agent_that_is_only_asked_is_no_client_though_it_was_one_a_moment_ago() -> None:
+    token = assertion()
+    assert authenticate_client(token, trust=TRUST, audience=REMOTE, now=NOW).agent == ROOT
+    only_asked = make_trust(agents={**TRUST.agents, ROOT: replace(agent(ROOT), asks=False)})
+    assert refused(token, trust=only_asked) == "asks"
 
 
 def test_no_assertion_lives_longer_than_a_minute() -> None:
