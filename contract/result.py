@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Final, Literal
 
 from contract.canonical import sha256_hex
 
 ToolOrigin = Literal["LOCAL", "MCP", "A2A"]
+_INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z")
+
+
+def instant(text: str) -> datetime:
+    """The moment that RFC 3339 text in UTC names, to the microsecond.
+
+    Raises ``ValueError`` for another form and for what is not of the calendar, as a month 13.
+    """
+    if _INSTANT.fullmatch(text) is None:
+        raise ValueError("is no RFC 3339 instant in UTC")
+    return datetime.fromisoformat(text)
 
 
 @dataclass(frozen=True, slots=True)

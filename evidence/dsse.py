@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import orjson
 
-from contract.canonical import InvalidJson, parse_json
+from contract.canonical import InvalidJson, parse_json, sha256_hex
 from contract.signing import PublicKey, Signer
+from evidence.limits import MAX_PAYLOAD_BYTES
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
-MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 MAX_SIGNATURES: Final = 8
 _KID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -41,14 +41,35 @@ def sign_envelope(statement: Mapping[str, Any], signer: Signer) -> dict[str, Any
 
     ``keyid`` is the thumbprint of the key: a hint for people, never read by ``open_envelope``.
     """
-    payload = orjson.dumps(statement, option=orjson.OPT_SORT_KEYS)
-    signature = signer.sign(pae(PAYLOAD_TYPE, payload))
+    payload = payload_for(statement)
+    return _envelope(payload, signer.sign(pae(PAYLOAD_TYPE, payload)), signer.public_key)
+
+
+def payload_for(statement: Mapping[str, Any]) -> bytes:
+    """The bytes that ``sign_envelope`` signs. Raises ``TypeError`` for what is no JSON."""
+    return orjson.dumps(statement, option=orjson.OPT_SORT_KEYS)
+
+
+def bare_envelope(envelope: Any, key: PublicKey) -> dict[str, Any]:
+    """Of an envelope only what ``key`` can vouch for: the payload and one signature, in one form.
+
+    Other members, which nobody signed, and other signatures are left out, so that nothing of
+    them is stored or sent on. Of several signatures the one by ``key`` is kept; a single one
+    is *not* verified here. Raises as ``open_envelope``.
+    """
+    payload, signatures = _parts(envelope)
+    signed = pae(PAYLOAD_TYPE, payload)
+    for signature in signatures:
+        if len(signatures) == 1 or key.verifies(signature, signed):
+            return _envelope(payload, signature, key)
+    raise InvalidProvenance("signature", "the envelope is not signed by the expected key")
+
+
+def _envelope(payload: bytes, signature: bytes, key: PublicKey) -> dict[str, Any]:
     return {
         "payloadType": PAYLOAD_TYPE,
         "payload": base64.b64encode(payload).decode("ascii"),
-        "signatures": [
-            {"keyid": signer.public_key.thumbprint, "sig": base64.b64encode(signature).decode("ascii")},
-        ],
+        "signatures": [{"keyid": key.thumbprint, "sig": base64.b64encode(signature).decode("ascii")}],
     }
 
 
@@ -62,6 +83,11 @@ def open_envelope(envelope: Any, key: PublicKey) -> dict[str, Any]:
     signed = pae(PAYLOAD_TYPE, payload)
     if not any(key.verifies(signature, signed) for signature in signatures):
         raise InvalidProvenance("signature", "the envelope is not signed by the expected key")
+    return read_payload(payload)
+
+
+def read_payload(payload: bytes) -> dict[str, Any]:
+    """The object of a payload, as every verifier reads it. Raises ``InvalidProvenance`` (``payload``)."""
     try:
         statement = parse_json(payload, limit=MAX_PAYLOAD_BYTES)
     except InvalidJson as error:
@@ -91,6 +117,11 @@ def signing_key(envelope: Any, keys: Sequence[PublicKey]) -> PublicKey:
 def payload_of(envelope: Any) -> bytes:
     """The payload bytes, *unverified*: for digests only. Raises ``InvalidProvenance``."""
     return _parts(envelope)[0]
+
+
+def upstream_digest(envelope: Mapping[str, Any]) -> str:
+    """What the ledger row of an agent that got an answer records of its envelope. Raises ``InvalidProvenance``."""
+    return sha256_hex(payload_of(dict(envelope)))
 
 
 def _parts(envelope: Any) -> tuple[bytes, list[bytes]]:

@@ -1,29 +1,47 @@
 """The in-toto Statement v1 of a granted result, as a closed model (``urn:dataset-agent:provenance:v1``).
 
 Every member without a default is required: a result that lacks one is not returned. Code
-writes every member; no text of a model, a person or a data source is among them.
+writes every member; no text of a model, a person or a data source is among them. Text is
+printable, instants are of the calendar, and members that say the same say it alike.
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from contract.ids import MAX_ID_BYTES, Slug, Version
+from contract.result import instant
 from contract.schema import Strict
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:dataset-agent:provenance:v1"
 
-_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES)]
+SKEW: Final = timedelta(seconds=5)
+"""By how much two clocks may differ, as for grants."""
+
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_BYTES, pattern=r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$")]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _TokenDigest = Annotated[str, Field(pattern=r"^([0-9a-f]{64}|[A-Za-z0-9_-]{43})$")]
-_Time = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$")]
 _Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 _Column = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}\.[a-z][a-z0-9_-]{0,63}$")]
 _ToolOrigin = Literal["LOCAL", "MCP", "A2A"]
+
+
+def _instant(text: str) -> str:
+    instant(text)
+    return text
+
+
+_Time = Annotated[str, AfterValidator(_instant)]
+
+
+def is_after(later: str, earlier: str) -> bool:
+    """Whether one instant is after another by more than two clocks may differ."""
+    return instant(later) - instant(earlier) > SKEW
 
 
 class DigestSet(Strict):
@@ -113,13 +131,33 @@ class ExecutionDone(Strict):
     started: _Time
     ended: _Time
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if is_after(self.started, self.ended):
+            raise ValueError("a run ends after it started")
+        return self
+
 
 class Cache(Strict):
-    """``key`` is absent where the capability is restricted or nothing was looked up."""
+    """``key`` is absent where the capability is restricted or nothing was looked up.
+
+    A result is ``used`` from the cache exactly on a HIT.
+    """
 
     outcome: Literal["HIT", "MISS", "WITHHELD", "OFF"]
     used: bool
     key: _Id | None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.used is not (self.outcome == "HIT"):
+            raise ValueError("a result comes from the cache exactly on a HIT")
+        if self.key is not None and self.outcome in _UNTOLD:
+            raise ValueError("where the cache was not asked, or may not tell, no key is named")
+        return self
+
+
+_UNTOLD: Final = ("WITHHELD", "OFF")
 
 
 class Result(Strict):
@@ -137,13 +175,34 @@ class InvocationIds(Strict):
     function_call_id: _Id | None
 
 
+class _Signature(Strict):
+    keyid: _Id
+    sig: str
+
+
+class _Envelope(Strict):
+    payload_type: Annotated[str, Field(alias="payloadType")]
+    payload: str
+    signatures: Annotated[tuple[_Signature, ...], Field(strict=False, min_length=1, max_length=1)]
+
+
+def _bare(envelope: dict[str, Any]) -> dict[str, Any]:
+    """As ``dsse.bare_envelope`` makes it: what nobody vouches for has no place in a statement."""
+    _Envelope.model_validate(envelope)
+    return envelope
+
+
 class Upstream(Strict):
-    """The signed provenance of an answer that this one relays, or was completed from: unchanged, and whose it is."""
+    """The signed provenance of an answer that this one relays, or was completed from, and whose it is.
+
+    ``envelope`` has the payload as it was signed and the one signature that was verified, and
+    nothing beside them.
+    """
 
     agent_id: _Id
     task_id: _Id | None
     result_digest: _Digest
-    envelope: dict[str, Any]
+    envelope: Annotated[dict[str, Any], AfterValidator(_bare)]
 
 
 class Predicate(Strict):
@@ -160,6 +219,14 @@ class Predicate(Strict):
     ledger: dict[str, Any]
     upstream: Annotated[tuple[Upstream, ...], Field(strict=False, max_length=8)]
     sealed_at: _Time
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if is_after(self.execution.ended, self.sealed_at):
+            raise ValueError("what was sealed had ended")
+        if self.authorization.sensitivity == "restricted" and self.cache.outcome not in _UNTOLD:
+            raise ValueError("of a restricted capability the cache does not tell")
+        return self
 
 
 class Statement(Strict):

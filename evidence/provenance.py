@@ -9,11 +9,10 @@ from pydantic import ValidationError
 from contract.canonical import sha256_hex
 from contract.signing import PublicKey
 from evidence.checkpoint import InvalidReceipt, Receipt
-from evidence.dsse import InvalidProvenance, open_envelope, signing_key
+from evidence.dsse import InvalidProvenance, open_envelope, signing_key, upstream_digest
 from evidence.entry import Entry, mismatches
 from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement
 from evidence.row import Cell
-from evidence.statement import upstream_digest
 
 
 def verify_provenance(
@@ -81,7 +80,7 @@ def read_statement(value: dict[str, Any]) -> Statement:
         return Statement.model_validate(value)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise InvalidProvenance("schema", f"the provenance is not complete: {where}") from error
+        raise InvalidProvenance("schema", f"the provenance is not complete, or contradicts itself: {where}") from error
 
 
 def receipt_of(statement: Statement) -> Receipt:

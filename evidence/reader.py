@@ -10,10 +10,10 @@ from pathlib import Path
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey
+from contract.sqlite_snapshot import WrittenMeanwhile, snapshot
 from evidence.checkpoint import Checkpoint, by_a_stranger
 from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_foreign_head
 from evidence.row import COLUMNS
-from evidence.sqlite_file import WrittenMeanwhile, snapshot
 
 
 @dataclass(frozen=True, slots=True)

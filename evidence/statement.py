@@ -1,7 +1,8 @@
 """Provenance of a granted result: drafted and proven complete before the ledger row, sealed after it.
 
-The order matters. A draft holds everything but the receipt, so what is missing shows
-before a GRANTED row is committed; sealing then only adds the receipt and signs.
+The order matters. A draft holds everything but the receipt, so what is missing, what no
+verifier above would read or what does not fit what it carries shows before a GRANTED row is
+committed; sealing then only adds the receipt and signs.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from pydantic import ValidationError
 
 from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE
-from contract.canonical import digest, sha256_hex
+from contract.canonical import digest
 from contract.result import CacheOutcome, Execution, ResultDocument
 from contract.scope import rows_to_json
 from contract.signing import Signer
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
-from evidence.dsse import payload_of, sign_envelope
+from evidence.dsse import InvalidProvenance, payload_for, read_payload, sign_envelope
+from evidence.limits import MAX_OWN_BYTES, RECEIPT_BYTES
 from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement, Upstream
 from evidence.row import rfc3339
+from evidence.tree import check_tree, own_bytes
 
 _NO_LEDGER: dict[str, Any] = {}
 RESULT_NAME = "result"
@@ -46,7 +49,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A complete statement that lacks only its receipt. Made by ``draft`` and ``relay``."""
+    """A complete statement that lacks only its receipt, and that can be sealed. Made by ``draft`` and ``relay``."""
 
     body: dict[str, Any]
 
@@ -88,12 +91,14 @@ def draft(
 
     ``sources`` are the source systems of the descriptor. ``upstream`` are the answers of
     other agents that the result was completed from (``upstream_of``): with any of them the
-    ``tool_origin`` of the execution is A2A. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``
-    naming the members that are missing or malformed: a result without complete provenance
-    is not returned.
+    ``tool_origin`` of the execution is A2A. Raises ``NotGranted``: ``EVIDENCE_UNAVAILABLE``
+    naming the members that are missing or malformed, since a result without complete
+    provenance is not returned; ``REMOTE_PROVENANCE_INVALID`` where what others gave is not in
+    form, does not fit this call, or is too large to be carried on.
     """
     grant = authority.grant
     return _complete(
+        level=len(grant.jtis),
         document=document,
         media_type=media_type,
         predicate={
@@ -158,13 +163,14 @@ def relay(
     now: float,
     task_id: str | None,
 ) -> Draft:
-    """The provenance of a result another agent gave: its signed envelope unchanged, and our own decision.
+    """The provenance of a result another agent gave: its signed statement unchanged, and our own decision.
 
-    ``upstream`` is what ``verify_provenance`` returned for ``envelope``; the execution is
-    the other agent's, its origin here A2A. Raises as ``draft`` does.
+    ``upstream`` is what ``verify_provenance`` returned for ``envelope`` (``bare_envelope``);
+    the execution is the other agent's, its origin here A2A. Raises as ``draft`` does.
     """
     told = upstream.predicate.model_dump(mode="json")
     return _complete(
+        level=1,
         document=document,
         media_type=told["result"]["media_type"],
         predicate={
@@ -192,11 +198,6 @@ def upstream_of(statement: Statement, envelope: Mapping[str, Any], task_id: str 
     )
 
 
-def upstream_digest(envelope: Mapping[str, Any]) -> str:
-    """What the ledger row of an agent that got an answer records of its envelope. Raises ``InvalidProvenance``."""
-    return sha256_hex(payload_of(dict(envelope)))
-
-
 def row_constraints_digest(authority: Authority) -> str:
     return digest("urn:dataset-agent:row-constraints:v1", rows_to_json(authority.rows))
 
@@ -216,7 +217,8 @@ def _decision(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _complete(*, document: ResultDocument, media_type: str, predicate: dict[str, Any]) -> Draft:
+def _complete(*, document: ResultDocument, media_type: str, predicate: dict[str, Any], level: int) -> Draft:
+    """``level`` is the place of the statement in the tree it becomes part of (``check_tree``)."""
     result = {"media_type": media_type, "size": len(document.body), "as_of": document.as_of}
     body = {
         "_type": STATEMENT_TYPE,
@@ -224,11 +226,36 @@ def _complete(*, document: ResultDocument, media_type: str, predicate: dict[str,
         "predicateType": PREDICATE_TYPE,
         "predicate": {**predicate, "result": result, "ledger": _NO_LEDGER},
     }
+    statement = _typed(body)
+    if own_bytes(statement) + RECEIPT_BYTES > MAX_OWN_BYTES:
+        # What the root agent relays is the other's own part.
+        reason = Reason.REMOTE_PROVENANCE_INVALID if level == 1 else Reason.EVIDENCE_UNAVAILABLE
+        raise NotGranted(reason, f"the result's provenance is over {MAX_OWN_BYTES} bytes")
     try:
-        Statement.model_validate(body)
-    except ValidationError as error:
-        missing = sorted({".".join(str(part) for part in problem["loc"]) for problem in error.errors()})
-        raise NotGranted(
-            Reason.EVIDENCE_UNAVAILABLE, f"the result has no complete provenance: {', '.join(missing)}"
-        ) from error
+        if statement.predicate.upstream:
+            check_tree(statement, level=level)
+    except InvalidProvenance as error:
+        why = f"what the result rests on does not fit it: {error}"
+        raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, why) from error
+    _prove_sealable(body)
     return Draft(body)
+
+
+def _prove_sealable(body: dict[str, Any]) -> None:
+    try:
+        read_payload(payload_for(body))
+    except (TypeError, InvalidProvenance) as error:
+        raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, "no verifier would read the result's provenance") from error
+
+
+def _typed(body: dict[str, Any]) -> Statement:
+    try:
+        return Statement.model_validate(body)
+    except ValidationError as error:
+        places = [problem["loc"] for problem in error.errors()]
+        named = ", ".join(sorted({".".join(str(part) for part in place) for place in places}))
+        if any(place[:2] == ("predicate", "upstream") for place in places):
+            raise NotGranted(
+                Reason.REMOTE_PROVENANCE_INVALID, f"what the result rests on is not in form: {named}"
+            ) from error
+        raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, f"the result has no complete provenance: {named}") from error

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey
+from contract.sqlite_snapshot import WrittenMeanwhile, snapshot
 from evidence.checkpoint import Checkpoint, Receipt, by_a_stranger
 from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_foreign_head
 from evidence.export import is_export, read_export
 from evidence.merkle import Frontier
 from evidence.reader import written_meanwhile
-from evidence.sqlite_file import WrittenMeanwhile, snapshot
 
 _ATTEMPTS: Final = 3
 

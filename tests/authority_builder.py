@@ -37,18 +37,23 @@ def make_grant(
     txn: str = "txn-test",
     root_jti: str = "jti-root",
     leaf_jti: str = "jti-leaf",
+    leaf_digest: str = "d" * 64,
+    between: tuple[str, ...] = (),
     tctx: Mapping[str, Any] | None = None,
     rctx: Mapping[str, Any] | None = None,
 ) -> VerifiedGrant:
-    """A grant as ``grants.verify`` would return it, ``now`` being the instant of both tokens."""
+    """A grant as ``grants.verify`` would return it, ``now`` being the instant of all tokens.
+
+    ``between`` are the ids of the tokens between the root's and the leaf.
+    """
     return VerifiedGrant(
         issuer=issuer,
         subject=subject,
         tenant=tenant,
         client=client,
         txn=txn,
-        jtis=(root_jti, leaf_jti),
-        leaf_digest="d" * 64,
+        jtis=(root_jti, *between, leaf_jti),
+        leaf_digest=leaf_digest,
         root_issued_at=now,
         root_expires_at=now + 300,
         leaf_issued_at=now,

@@ -18,7 +18,7 @@ from evidence.dsse import payload_of, sign_envelope
 from evidence.merkle import Frontier, leaf_hash
 from evidence.predicate import Statement, Upstream
 from evidence.provenance import read_statement, verify_provenance
-from evidence.statement import draft, relay, upstream_of
+from evidence.statement import Draft, draft, relay, upstream_of
 from evidence.tree import Branch, verify_tree
 from tests.authority_builder import make_authority
 from tests.evidence.evidence_builders import BODY, DOCUMENT, INVOCATION, NOW, SeedSigner, draft_members
@@ -76,11 +76,11 @@ def grown(node: Node, client: str = ROOT, path: str = "0", change: Change | None
         leaf_jti=f"jti-{path}",
         **{member: value for member, value in thread.items() if member != "trace_id"},
     )
-    made = draft(
-        authority,
-        **draft_members(agent_id=name, upstream=stated, invocation=replace(INVOCATION, trace_id=thread["trace_id"])),
-    )
+    made = draft(authority, **draft_members(agent_id=name, invocation=replace(INVOCATION, trace_id=thread["trace_id"])))
     statement = made.statement(receipt_by(name))
+    if stated:  # not drafted with them: no agent drafts a tree that does not hold
+        statement["predicate"]["upstream"] = [item.model_dump(mode="json") for item in stated]
+        statement["predicate"]["execution"]["tool_origin"] = "A2A"
     statement["predicate"]["grant"]["leaf_digest"] = hashlib.sha256(path.encode()).hexdigest()
     if change is not None:
         change(statement)
@@ -88,8 +88,28 @@ def grown(node: Node, client: str = ROOT, path: str = "0", change: Change | None
 
 
 def relayed(envelope: dict[str, Any], change: Change | None = None) -> dict[str, Any]:
-    """What the root agent makes of the answer of the agent it asked."""
-    made = relay(
+    """What a root agent that judges nothing makes of the answer of the agent it asked."""
+    told = opened(envelope)["predicate"]
+    statement = {
+        **opened(envelope),
+        "predicate": {
+            **told,
+            "agent": {"id": ROOT},
+            "decision": told["decision"] | {"policy_id": "BPD-DATA-001"},
+            "execution": told["execution"] | {"tool_origin": "A2A"},
+            "invocation": INVOCATION.to_json(),
+            "ledger": receipt_by(ROOT).to_json(),
+            "upstream": [upstream_of(unverified(envelope), envelope, "task-0").model_dump(mode="json")],
+        },
+    }
+    if change is not None:
+        change(statement)
+    return sign_envelope(statement, signer_of(ROOT))
+
+
+def drafted_relay(envelope: dict[str, Any]) -> Draft:
+    """What the root agent really makes of it. Raises ``NotGranted``."""
+    return relay(
         unverified(envelope),
         envelope,
         agent_id=ROOT,
@@ -99,10 +119,6 @@ def relayed(envelope: dict[str, Any], change: Change | None = None) -> dict[str,
         now=NOW,
         task_id="task-0",
     )
-    statement = made.statement(receipt_by(ROOT))
-    if change is not None:
-        change(statement)
-    return sign_envelope(statement, signer_of(ROOT))
 
 
 def verified(envelope: dict[str, Any], keys: dict[str, tuple[PublicKey, ...]] | None = None) -> tuple[Branch, ...]:

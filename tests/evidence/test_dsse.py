@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evidence.dsse import PAYLOAD_TYPE, InvalidProvenance, open_envelope, pae, payload_of, sign_envelope
+from evidence.dsse import (
+    PAYLOAD_TYPE,
+    InvalidProvenance,
+    bare_envelope,
+    open_envelope,
+    pae,
+    payload_of,
+    sign_envelope,
+)
 from tests.evidence.evidence_builders import SeedSigner
 
 STATEMENT = {"_type": "x", "text": "Grüße", "n": 1}
@@ -111,3 +119,24 @@ def test_no_byte_of_the_payload_can_change(at: int, flip: int) -> None:
     payload[at] ^= flip
     with pytest.raises(InvalidProvenance):
         open_envelope({**ENVELOPE, "payload": base64.b64encode(payload).decode()}, SeedSigner().public_key)
+
+
+def test_of_an_envelope_only_what_the_key_vouches_for_is_kept() -> None:
+    key = SeedSigner().public_key
+    stranger = sign_envelope(STATEMENT, SeedSigner(2))["signatures"]
+    noisy = ENVELOPE | {"x": 10**30, "signatures": [*stranger, ENVELOPE["signatures"][0] | {"x": [[[1]]]}, *stranger]}
+    assert bare_envelope(noisy, key) == ENVELOPE
+    assert bare_envelope(bare_envelope(noisy, key), key) == ENVELOPE
+
+
+def test_the_key_s_own_name_and_the_one_alphabet_are_kept_whatever_was_sent() -> None:
+    sent = copy.deepcopy(ENVELOPE)
+    sent["payload"] = sent["payload"].replace("+", "-").replace("/", "_")
+    sent["signatures"][0]["keyid"] = "\u202e" * 500
+    assert bare_envelope(sent, SeedSigner().public_key) == ENVELOPE
+
+
+def test_of_several_signatures_none_by_the_key_nothing_is_kept() -> None:
+    with pytest.raises(InvalidProvenance) as caught:
+        bare_envelope(ENVELOPE | {"signatures": ENVELOPE["signatures"] * 2}, SeedSigner(2).public_key)
+    assert caught.value.check == "signature"

@@ -16,11 +16,11 @@ from contract.result import CacheOutcome
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.artifact import Artifact, read_artifact, write_artifact
 from evidence.checkpoint import Receipt
-from evidence.dsse import InvalidProvenance, open_envelope, sign_envelope
+from evidence.dsse import InvalidProvenance, open_envelope, sign_envelope, upstream_digest
 from evidence.ledger import Ledger
 from evidence.predicate import Statement
 from evidence.provenance import differences, read_statement, verify_provenance
-from evidence.statement import Draft, Invocation, draft, relay, upstream_digest, upstream_of
+from evidence.statement import Draft, Invocation, draft, relay, upstream_of
 from evidence.tree import verify_tree
 from tests.authority_builder import make_authority
 from tests.evidence.evidence_builders import (
@@ -35,6 +35,7 @@ from tests.evidence.evidence_builders import (
     make_row,
     open_ledger,
 )
+from tests.evidence.provenance_trees import Node, grown, unverified
 
 SIGNER = SeedSigner()
 KEY = SIGNER.public_key
@@ -285,11 +286,10 @@ def test_the_ledger_s_entry_agrees_with_the_statement(envelope: dict[str, Any], 
     assert set(differences(statement, other)) >= {"decision_id", "leaf_hash", "call", "result"}
 
 
-def test_the_entry_of_an_agent_that_asked_another_agrees_on_what_its_result_rests_on(
-    authority: Authority, ledger: Ledger, envelope: dict[str, Any]
-) -> None:
-    theirs = upstream_of(verify_provenance(envelope, KEY, body=BODY), envelope, "task-2")
-    made = draft(authority, **draft_members(upstream=[theirs]))
+def test_the_entry_of_an_agent_that_asked_another_agrees_on_what_its_result_rests_on(ledger: Ledger) -> None:
+    envelope = grown(Node(1), client=AGENT, path="0.0")
+    theirs = upstream_of(unverified(envelope), envelope, "task-2")
+    made = draft(make_authority(decision_id="dec-1", txn="txn-1"), **draft_members(upstream=[theirs]))
     members = {"decision_id": "dec-1", "policy_id": "BPD-DATA-001", "rows_returned": DOCUMENT.row_count}
     members |= {"result_digest": made.result_digest, "leaf_digest": "d" * 64}
     right = make_row(upstream_digest=upstream_digest(envelope), **members)
