@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from contract.call import RESULT_MEDIA_TYPE
-from contract.canonical import sha256_hex
 from contract.result import ResultDocument
+from contract.scope import Sensitivity
 from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
-from control_plane.descriptor import DatasetDescriptor
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.registry import InvalidDataset
 from delegation.reply import Reply
 from delegation.result_form import InvalidResult, read_result
 from delegation.sending import Plan, Sent, Verified
-from evidence.dsse import InvalidProvenance, payload_of, signing_key
+from evidence.dsse import InvalidProvenance, bare_envelope, payload_of, signing_key, upstream_digest
+from evidence.limits import MAX_LEVELS, payload_bytes
 from evidence.predicate import Statement
 from evidence.provenance import verify_provenance
+from evidence.tree import check_tree
 from grants.trust import Trust, TrustedAgent
 
 
@@ -33,18 +35,23 @@ def verify_reply(
 
     ``descriptor`` is what the agent's verified card says of the dataset. Checked: signature,
     digest and size of the received bytes, agent, grant (leaf digest, ids, issuer, client),
-    call hash, dataset, version, revision, schema version, capability, columns within the
-    grant, the decision beside the rows, the ledger receipt, and that the bytes are a result
-    with the columns of the card that says the same. Raises
+    call hash, dataset, version, revision, schema version, capability, columns and sensitivity
+    within the grant, sensitivity and origin as the card says, the decision beside the rows,
+    the ledger receipt, what the statement carries (``check_tree``), and that the bytes are a
+    result with the columns of the card that says the same.
+
+    Of the envelope only what was verified is kept (``bare_envelope``). Raises
     ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
     agent = trust.agent(plan.agent_id)
     if reply.envelope is None or agent is None:
         raise _invalid("there is nothing to verify")
     try:
+        key = _signed_with(agent, reply.envelope)
+        envelope = bare_envelope(reply.envelope, key)
         statement = verify_provenance(
-            reply.envelope,
-            _signed_with(agent, reply.envelope),
+            envelope,
+            key,
             body=reply.body,
             agent_id=agent.id,
             leaf_digest=sent.leaf_digest,
@@ -55,7 +62,7 @@ def verify_reply(
             capability=plan.call.capability,
             ledger_keys=agent.accepted_keys,
         )
-        upstream = sha256_hex(payload_of(reply.envelope))
+        _check_carried(statement, envelope, plan)
     except InvalidProvenance as error:
         raise _invalid(str(error)) from error
     grant = statement.predicate.grant
@@ -64,7 +71,40 @@ def verify_reply(
     known = descriptor if isinstance(descriptor, DatasetDescriptor) else None
     _check_dataset(statement, known, plan)
     _check_decision(statement, reply)
-    return Verified(_document(statement, known, plan, reply.body), reply.envelope, statement, upstream)
+    capability = known.capability(plan.call.capability) if known else None
+    if capability is None:
+        raise _invalid("no verified card declares what the capability returns")
+    check_applied(statement, capability, plan.scope.max_sensitivity)
+    document = _document(statement, capability, reply.body)
+    return Verified(document, envelope, statement, upstream_digest(envelope))
+
+
+def check_applied(statement: Statement, capability: DatasetCapability, ceiling: Sensitivity) -> None:
+    """That the rows came about as the verified card says, no more sensitive than ``ceiling``.
+
+    Raises ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
+    """
+    told = statement.predicate
+    if Sensitivity(told.authorization.sensitivity) is not capability.sensitivity:
+        raise _invalid("the provenance names another sensitivity than the card")
+    if not capability.sensitivity.within(ceiling):
+        raise _invalid("the provenance is of rows more sensitive than the grant covers")
+    if told.execution.tool_origin not in _origins(capability):
+        raise _invalid("the provenance names another origin of the rows than the card")
+
+
+def _origins(capability: DatasetCapability) -> frozenset[str]:
+    if capability.delegates is not None:
+        return frozenset({"A2A"})
+    return frozenset({"LOCAL", "MCP"} if capability.mcp_tool_name else {"LOCAL"})
+
+
+def _check_carried(statement: Statement, envelope: Mapping[str, Any], plan: Plan) -> None:
+    """That all the statement carries fits it, and is small enough to be carried on. Raises ``InvalidProvenance``."""
+    above = len(plan.chain)  # a statement for each token so far
+    if len(payload_of(envelope)) > (limit := payload_bytes(MAX_LEVELS - above)):
+        raise InvalidProvenance("size", f"the statement is over {limit} bytes")
+    check_tree(statement, level=above + 1)
 
 
 def _signed_with(agent: TrustedAgent, envelope: Mapping[str, Any]) -> PublicKey:
@@ -92,12 +132,9 @@ def _check_decision(statement: Statement, reply: Reply) -> None:
         raise _invalid("the provenance names another decision than the task")
 
 
-def _document(statement: Statement, descriptor: DatasetDescriptor | None, plan: Plan, body: bytes) -> ResultDocument:
+def _document(statement: Statement, capability: DatasetCapability, body: bytes) -> ResultDocument:
     """The received bytes, where they are what the card declares and say what the statement says."""
     told = statement.predicate
-    capability = descriptor.capability(plan.call.capability) if descriptor else None
-    if capability is None:
-        raise _invalid("no verified card declares what the capability returns")
     try:
         document = read_result(body, capability.results, max_rows=capability.max_rows)
     except InvalidResult as error:

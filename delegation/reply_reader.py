@@ -17,9 +17,11 @@ from contract.canonical import InvalidJson, parse_json
 from contract.extension import DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY
 from contract.verdict import VERDICTS, Reason, Verdict
 from delegation.reply import Outcome, RemoteDecision, Reply
+from evidence.limits import MAX_LEVELS, envelope_bytes
 from evidence.row import recordable
 
-_MAX_ENVELOPE: Final = 256 * 1024
+_MAX_ENVELOPE: Final = envelope_bytes(MAX_LEVELS - 1)  # whoever asks has a level of its own above
+_MAX_PROPOSAL: Final = 256 * 1024
 _MAX_TEXT: Final = 500
 _MAX_ID: Final = 200
 
@@ -55,7 +57,7 @@ def _completed(task: Task, task_id: str) -> Reply:
         decision=decision,
         receipt=_object(metadata, RECEIPT_KEY),
         body=body,
-        envelope=_json_object(sealed, "provenance"),
+        envelope=_json_object(sealed, "provenance", _MAX_ENVELOPE),
     )
 
 
@@ -90,7 +92,7 @@ def _input_required(task: Task, task_id: str) -> Reply:
         reason=Reason.ARGUMENTS_MISSING,
         message="the dataset agent asks for arguments that the call does not give",
         decision=_decision(_metadata(task)),
-        proposal=_json_object(raw[0].raw, "the proposal"),
+        proposal=_json_object(raw[0].raw, "the proposal", _MAX_PROPOSAL),
     )
 
 
@@ -181,9 +183,9 @@ def _only_raw(artifact: Artifact, media_type: str) -> bytes:
     return bytes(parts[0].raw)
 
 
-def _json_object(raw: bytes, what: str) -> dict[str, Any]:
+def _json_object(raw: bytes, what: str, limit: int) -> dict[str, Any]:
     try:
-        value = parse_json(raw, limit=_MAX_ENVELOPE)
+        value = parse_json(raw, limit=limit)
     except InvalidJson as error:
         raise _Unreadable(f"{what} is not acceptable JSON") from error
     if not isinstance(value, dict):

@@ -6,12 +6,15 @@ relayed afterwards may rely on this form and need not check it again.
 
 from __future__ import annotations
 
+import base64
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time
 from typing import Any, Final
 
 from contract.canonical import InvalidJson, parse_json
-from contract.result import ResultDocument
+from contract.result import ResultDocument, instant
 from contract.schema import Mode, ResultColumn, SqlType
 
 _MEMBERS: Final = {"schema", "rows", "row_count", "truncated", "as_of"}
@@ -24,15 +27,60 @@ _CELLS: Final[dict[SqlType, frozenset[type]]] = {
 }
 
 
+_WHOLE: Final = re.compile(r"-?[1-9][0-9]{15,18}")
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,9})?")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME: Final = re.compile(r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?")
+_DATETIME: Final = re.compile(rf"{_DATE.pattern}T{_TIME.pattern}")
+
+
 class InvalidResult(ValueError):
     """Bytes that are not such a result; the message quotes nothing of them."""
+
+
+def _integer(text: str) -> bool:
+    return _WHOLE.fullmatch(text) is not None and _SAFE < abs(int(text)) <= 2**63 and int(text) != 2**63
+
+
+def _calendar(form: re.Pattern[str], read: Callable[[str], object]) -> Callable[[str], bool]:
+    """Whether a text has the form, and names something that is."""
+
+    def fits(text: str) -> bool:
+        return form.fullmatch(text) is not None and _reads(read, text)
+
+    return fits
+
+
+def _reads(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _base64(text: str) -> bool:
+    return _reads(lambda it: base64.b64decode(it, validate=True), text)
+
+
+_TEXTS: Final[dict[SqlType, Callable[[str], bool]]] = {
+    SqlType.INT64: _integer,
+    SqlType.FLOAT64: frozenset({"NaN", "Infinity", "-Infinity"}).__contains__,
+    SqlType.NUMERIC: lambda text: _DECIMAL.fullmatch(text) is not None,
+    SqlType.DATE: _calendar(_DATE, date.fromisoformat),
+    SqlType.TIME: _calendar(_TIME, time.fromisoformat),
+    SqlType.DATETIME: _calendar(_DATETIME, datetime.fromisoformat),
+    SqlType.TIMESTAMP: lambda text: _reads(instant, text),
+    SqlType.BYTES: _base64,
+}
 
 
 def read_result(body: bytes, results: Sequence[ResultColumn], *, max_rows: int) -> ResultDocument:
     """The document of ``body``, whose columns are ``results`` by name, type, mode and order.
 
-    ``max_rows`` is what the card promises not to exceed. Members, widths and the JSON type of
-    every cell are checked, the texts of dates and decimals are not. Raises ``InvalidResult``.
+    ``max_rows`` is what the card promises not to exceed. Members, widths, the JSON type of every
+    cell and the text of those that stand for a number, a moment or bytes are checked, so that
+    who parses one later meets none that cannot be. Raises ``InvalidResult``.
     """
     try:
         # Size was bounded in the transport; depth is bounded by the form, once it is read.
@@ -45,6 +93,8 @@ def read_result(body: bytes, results: Sequence[ResultColumn], *, max_rows: int) 
     # ``True`` equals 1 and 1.0 equals 1, so types are compared and not only values.
     if type(count) is not int or type(truncated) is not bool or not isinstance(as_of, str):
         raise InvalidResult("a member of it has another type")
+    if not _reads(instant, as_of):
+        raise InvalidResult("its as_of is no instant")
     if result["schema"] != [_column(column) for column in results]:
         raise InvalidResult("its columns are not those that the card declares")
     if not isinstance(rows, list) or len(rows) != count:
@@ -82,3 +132,6 @@ def _check_cells(cells: list[Any], column: ResultColumn) -> None:
         limit = _SAFE if column.type is SqlType.INT64 else sys.float_info.max
         if not all(-limit <= cell <= limit for cell in cells if type(cell) in (int, float)):
             raise InvalidResult("a number is beyond what its type allows")
+    fits = _TEXTS.get(column.type)
+    if fits is not None and not all(fits(cell) for cell in cells if type(cell) is str):
+        raise InvalidResult("the text of a cell is no value of its column's type")

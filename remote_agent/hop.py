@@ -144,7 +144,12 @@ class _Hop:
         )
 
     def _check_rests(self, statement: Statement, theirs: DatasetCapability) -> None:
-        """That it rests on the agent its card names and on no other; on whose proof, where the key is pinned here."""
+        """That it is of this trace, and rests on the agent its card names and on no other.
+
+        On that one's proof too, where its key is pinned here.
+        """
+        if statement.predicate.invocation.trace_id != self.authority.grant.rctx.get("trace_id"):
+            raise self._stop(Reason.REMOTE_PROVENANCE_INVALID, "its provenance names another trace")
         further = [] if theirs.delegates is None else [theirs.delegates.agent]
         if [stated.agent_id for stated in statement.predicate.upstream] != further:
             raise self._stop(Reason.REMOTE_PROVENANCE_INVALID, "its answer does not rest on what its card says")

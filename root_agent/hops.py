@@ -12,6 +12,7 @@ from contract.verdict import NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor, Delegation
 from delegation.offer import Offer
+from delegation.receipt import check_applied
 from evidence.dsse import InvalidProvenance
 from evidence.predicate import Statement
 from evidence.tree import verify_tree
@@ -62,23 +63,24 @@ def scope_of(hop: Hop, principal: Principal) -> Scope:
 def verify_hops(statement: Statement, asking: Asking, service: Service) -> None:
     """That the answer rests on what was admitted for it and on nothing else, down to the last agent.
 
-    ``statement`` is the asked agent's own, verified already. Raises
-    ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
+    ``statement`` is the asked agent's own, verified already; that it is of this asking's trace
+    is judged with the root's own draft. Raises ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
     keys = {agent.id: agent.accepted_keys for agent in service.trust.agents.values()}
-    if statement.predicate.invocation.trace_id != asking.trace_id:
-        raise _unproven("the provenance names another trace")
     try:
         branches = verify_tree(statement, keys)
     except InvalidProvenance as error:
         raise _unproven(str(error)) from error
+    given: list[Statement] = []
     for hop in asking.hops:
         if len(branches) != 1:
             raise _unproven(f"it does not carry the answer of {hop.agent_id}")
-        _check_branch(branches[0].statement, hop)
+        given.append(branches[0].statement)
         branches = branches[0].branches
     if branches:
         raise _unproven("it rests on an answer that was not admitted")
+    for told, hop in zip(given, asking.hops, strict=True):
+        _check_branch(told, hop)
 
 
 async def _admitted(asking: Asking, principal: Principal, delegation: Delegation, service: Service) -> Hop:
@@ -134,6 +136,7 @@ def _check_branch(statement: Statement, hop: Hop) -> None:
     columns, permitted = told.authorization.columns, hop.decision.obligations.columns
     if permitted is not None and (columns is None or not set(columns) <= permitted):
         raise _unproven(f"{hop.agent_id} names columns that the grant does not cover")
+    check_applied(statement, hop.capability, hop.capability.sensitivity)
 
 
 def _invalid(hop: Hop, why: str) -> NotGranted:

@@ -154,7 +154,6 @@ class RootWorld:
             invocation=Invocation("req-1", str(grant.rctx["trace_id"]), "s-1", "i-1"),
             sources=["s3"],
             now=self.clock(),
-            upstream=upstream,
         )
         receipt = self.remote_ledger.append(
             LedgerRow(
@@ -166,6 +165,9 @@ class RootWorld:
             )
         )
         statement = drafted.statement(receipt)
+        if upstream:  # not drafted with them: a liar does not ask whether they fit
+            statement["predicate"]["upstream"] = [item.model_dump(mode="json") for item in upstream]
+            statement["predicate"]["execution"]["tool_origin"] = "A2A"
         if change is not None:
             change(statement)
         return completed(document.body, sign_envelope(statement, signer or self.remote.signer))

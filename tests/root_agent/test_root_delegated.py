@@ -15,8 +15,8 @@ from contract.scope import Obligations, Sensitivity, parse_rows
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor, Delegation
 from control_plane.policy import Outcome, PolicyAnswer, PolicyRequest
+from evidence.dsse import upstream_digest
 from evidence.provenance import verify_provenance
-from evidence.statement import upstream_digest
 from evidence.tree import verify_tree, walk
 from grants.derive import derive
 from root_agent.answer_view import to_json
@@ -361,7 +361,55 @@ async def test_a_plain_answer_that_rests_on_another_agents_is_not_shown(
 
     world.remote.script = conspiring
     decision = (await ask(root, world, call=PLAIN)).decision
+    assert (decision.reason, "another origin" in decision.rationale) == (Reason.REMOTE_PROVENANCE_INVALID, True)
+
+
+async def test_an_admitted_answer_that_rests_on_one_more_is_not_shown(
+    root: RootAgent, world: RootWorld, lab: Lab
+) -> None:
+    """The lab says that it asked itself, under one more leaf; everything is signed, and nobody admitted that."""
+
+    def under_one_more_leaf(statement: dict[str, Any]) -> None:
+        statement["predicate"]["grant"] |= {"client": LAB_ID, "jti": "jti-own", "leaf_digest": "0" * 64}
+
+    async def further(arrived: Arrived) -> Task:
+        grant = passed_on(world, arrived, lab)
+        one_more = lab_answer(world, lab, grant, under_one_more_leaf)
+
+        def uncached(statement: dict[str, Any]) -> None:
+            statement["predicate"]["cache"] = {"outcome": "OFF", "used": False, "key": None}
+            statement["predicate"]["execution"]["tool_origin"] = "A2A"
+            statement["predicate"]["upstream"] = [one_more.model_dump(mode="json")]
+
+        completed = lab_answer(world, lab, grant, uncached)
+        return world.answer(world.grant(arrived), Call.parse(arrived.call), upstream=[completed])
+
+    world.remote.script = further
+    decision = (await ask(root, world)).decision
     assert (decision.reason, "was not admitted" in decision.rationale) == (Reason.REMOTE_PROVENANCE_INVALID, True)
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "said"),
+    [
+        (("authorization", "sensitivity"), "public", "another sensitivity"),
+        (("authorization", "sensitivity"), "confidential", "another sensitivity"),
+        (("execution", "tool_origin"), "MCP", "another origin"),
+    ],
+)
+async def test_an_admitted_answer_is_as_its_card_says(
+    root: RootAgent, world: RootWorld, lab: Lab, member: tuple[str, str], value: str, said: str
+) -> None:
+    def change(statement: dict[str, Any]) -> None:
+        statement["predicate"][member[0]][member[1]] = value
+
+    async def script(arrived: Arrived) -> Task:
+        completed = lab_answer(world, lab, passed_on(world, arrived, lab), change)
+        return world.answer(world.grant(arrived), Call.parse(arrived.call), upstream=[completed])
+
+    world.remote.script = script
+    decision = (await ask(root, world)).decision
+    assert (decision.reason, said in decision.rationale) == (Reason.REMOTE_PROVENANCE_INVALID, True)
 
 
 async def test_an_answer_with_the_branch_of_an_earlier_asking_is_not_shown(
