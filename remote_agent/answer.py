@@ -22,16 +22,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import datetime
 from typing import TypeVar
 
 from cache.result_cache import Hit
 from contract.authority import Authority
-from contract.errors import DatasetAgentError
 from contract.grant import VerifiedGrant
 from contract.key_ring import sign_with, waits
 from contract.principal import Principal
-from contract.result import CacheOutcome, Execution, Intent, ResultDocument
+from contract.result import CacheOutcome, Execution, Intent, ResultDocument, instant
 from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
@@ -220,7 +218,9 @@ async def record(trail: Trail, service: Service) -> Receipt:
     A row that is being written is not taken back, so from here on the call is past cancelling.
     """
     trail.recorded = True
-    return await past_cancelling(service.ledger.append_async(trail.row(service.agent_id, service.clock())))
+    row = trail.row(service.agent_id, service.clock())
+    trail.receipt = receipt = await past_cancelling(service.ledger.append_async(row))
+    return receipt
 
 
 async def past_cancelling(work: Awaitable[T]) -> T:
@@ -239,7 +239,10 @@ async def past_cancelling(work: Awaitable[T]) -> T:
 def describe(
     authority: Authority, call: BoundCall, supplied: Supplied | None, found: Found, request: Request, service: Service
 ) -> Draft:
-    """The provenance statement, complete before a row is recorded; only its receipt is missing."""
+    """The provenance statement, complete before a row is recorded; only its receipt is missing.
+
+    Raises as ``draft`` where it could not be sealed, or no verifier above would take it.
+    """
     served, capability, _ = call.parts()
     return draft(
         authority,
@@ -269,13 +272,16 @@ def describe(
 async def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str, object]:
     """The signed in-toto statement about the bytes that will be sent, with its place in the ledger.
 
-    A key that another process holds is not waited for in the event loop. Raises ``EVIDENCE_UNAVAILABLE``.
+    A key that another process holds is not waited for in the event loop. Raises
+    ``EVIDENCE_UNAVAILABLE``: ``describe`` has proven that the statement can be signed, not that
+    the signer is there when it is needed.
     """
     try:
         if not waits(service.signer):
             return statement.seal(receipt, service.signer)
         return await past_cancelling(sign_with(service.signer, lambda signer: statement.seal(receipt, signer)))
-    except DatasetAgentError as fault:
+    except Exception as fault:
+        log.error("sealing failed with %s", type(fault).__name__)
         raise NotGranted(
             Reason.EVIDENCE_UNAVAILABLE, "the answer could not be signed, so nothing is released"
         ) from fault
@@ -316,17 +322,29 @@ async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, servi
 async def refuse(stop: NotGranted, trail: Trail, service: Service) -> Answer:
     """The outcome without rows, recorded like any other; without a receipt where even that failed.
 
-    A request whose terminal row is already written, or was tried, gets no second one.
+    A request whose terminal row is already written, or was tried, gets no second one; where it
+    was written and nothing was released, a row of another kind says that.
     """
-    trail.decision = stop.decision(service.world.policy_version)
-    trail.found = None
+    granted, trail.decision, trail.found = trail.decision, stop.decision(service.world.policy_version), None
     if trail.recorded:
-        return Answer(decision=trail.decision, grant=trail.grant)
+        receipt = await withdraw(trail, granted, service)
+        return Answer(decision=trail.decision, grant=trail.grant, receipt=receipt)
     try:
         receipt = await record(trail, service)
     except NotGranted as unrecorded:
         return Answer(decision=unrecorded.decision(service.world.policy_version), grant=trail.grant)
     return Answer(decision=trail.decision, grant=trail.grant, receipt=receipt)
+
+
+async def withdraw(trail: Trail, granted: Decision | None, service: Service) -> Receipt | None:
+    """The row that says that nothing was released after a GRANTED one; ``None`` where that cannot be written."""
+    if trail.receipt is None or granted is None:
+        return None
+    row = trail.row(service.agent_id, service.clock(), withdrawn=granted)
+    try:
+        return await past_cancelling(service.ledger.append_async(row))
+    except NotGranted:  # whatever signs rows does not sign either
+        return None
 
 
 def reusable(call: BoundCall, service: Service) -> bool:
@@ -361,7 +379,7 @@ def as_of(served: ServedDataset, supplied: Supplied | None) -> str:
     """When the answer was last true: it is as old as the oldest it rests on."""
     if supplied is None:
         return served.as_of
-    return min(served.as_of, supplied.document.as_of, key=datetime.fromisoformat)
+    return min(served.as_of, supplied.document.as_of, key=instant)
 
 
 def policy_of(authority: Authority) -> str:

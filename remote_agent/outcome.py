@@ -15,7 +15,7 @@ from contract.scope import Scope, Sensitivity
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.predicate import Upstream
-from evidence.row import LedgerRow, Side
+from evidence.row import Kind, LedgerRow, Side
 from queries.bind import Bound
 from remote_agent.service import ServedCapability, ServedDataset
 
@@ -135,7 +135,10 @@ class Answer:
 
 @dataclass(slots=True)
 class Trail:
-    """What is known so far about one request; it becomes the terminal evidence row."""
+    """What is known so far about one request; it becomes the terminal evidence row.
+
+    ``recorded`` says that the row is being written, or was tried; with ``receipt`` it is.
+    """
 
     request: Request
     grant: VerifiedGrant | None = None
@@ -144,12 +147,19 @@ class Trail:
     supplied: Supplied | None = None
     found: Found | None = None
     recorded: bool = False
+    receipt: Receipt | None = None
 
-    def row(self, agent_id: str, now: float) -> LedgerRow:
-        """The terminal row of this request as far as it came: ids, codes and digests only."""
+    def row(self, agent_id: str, now: float, *, withdrawn: Decision | None = None) -> LedgerRow:
+        """The terminal row of this request as far as it came: ids, codes and digests only.
+
+        With ``withdrawn``, a decision whose terminal row is written already, the row that says
+        that nothing was released after it.
+        """
         if self.decision is None:
             raise ValueError("a terminal row needs a decision")
         return LedgerRow(
+            kind=Kind.TERMINAL if withdrawn is None else Kind.BLOCKED,
+            caused_by=withdrawn.decision_id if withdrawn else None,
             side=Side.REMOTE,
             recorded_at=now,
             agent_id=agent_id,

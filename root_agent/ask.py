@@ -33,12 +33,12 @@ from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
 from delegation.sending import Plan, Sent, send_with_leaf
 from delegation.trace import traceparent
-from evidence.statement import Draft, Invocation, relay
 from grants.mint import mint_root
 from root_agent.asking import Answer, Asking, Hop, Target
 from root_agent.evidence_row import evidence_row
 from root_agent.hops import admit_hops, scope_of, verify_hops
 from root_agent.reading import best_reading, catalogued, narrowed, resolved, shown_to_model, target_of
+from root_agent.relaying import draft_relay, run_context, sealed
 from root_agent.service import Service
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ async def plan(asking: Asking, service: Service) -> Asking:
             scope=scope,
             further=[(scope_of(hop, principal), hop.decision) for hop in asking.hops],
             intent=asked.capability.name,
-            rctx=_run_context(asking),
+            rctx=run_context(asking),
             now=service.clock(),
             ttl=service.root_ttl,
             max_depth=1 + len(asking.hops),
@@ -209,28 +209,34 @@ async def readmit(asking: Asking, service: Service) -> Asking:
 
 
 async def validate(asking: Asking, service: Service) -> Asking:
-    """Signature, digests, grant, call and dataset of the provenance, and all it rests on, before a row is kept."""
+    """Signature, digests, grant, call and dataset of the provenance, and all it rests on, before a row is kept.
+
+    The root's own provenance is drafted here too, so that what it cannot seal is never recorded as granted.
+    """
     planned, sent, reply, target = asking.plan, asking.sent, asking.reply, asking.target
     if planned is None or sent is None or reply is None or target is None:
         raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, "the result is not shown: there is nothing to verify")
     verified = verify_reply(reply, plan=planned, sent=sent, descriptor=target.descriptor, trust=service.trust)
     verify_hops(verified.statement, asking, service)
-    return replace(asking, verified=verified)
+    return replace(asking, verified=verified, drafted=draft_relay(asking, verified, reply, service))
 
 
 async def record_evidence(asking: Asking, service: Service) -> Asking:
     """The root's own row, on disk before rows are shown; without it there are no rows.
 
     A granted result is relayed under the root's own provenance, drafted before the row is
-    committed and sealed with its receipt: the remote's envelope travels inside, unchanged.
+    committed and sealed with its receipt: the remote's statement travels inside, unchanged.
     """
-    decision = asking.decision
+    decision, drafted = asking.decision, asking.drafted
     if decision is None:
         raise NotGranted(Reason.EXECUTION_FAILED, "nothing was decided")
-    drafted = _relay(asking, decision, service) if decision.verdict is Verdict.GRANTED else None
+    if decision.verdict is not Verdict.GRANTED:
+        receipt = await service.ledger.append_async(evidence_row(asking, decision, service))
+        return replace(asking, evidence=receipt.to_json())
+    if drafted is None:
+        raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, "there is no verified result to relay")
     receipt = await service.ledger.append_async(evidence_row(asking, decision, service))
-    relayed = await sign_with(service.holder, lambda by: drafted.seal(receipt, by)) if drafted else None
-    return replace(asking, evidence=receipt.to_json(), relayed=relayed)
+    return await sealed(asking, drafted, receipt, service)
 
 
 async def record_stop(asking: Asking, service: Service) -> Asking:
@@ -260,31 +266,6 @@ def _asked(target: Target, decision: Decision) -> Hop:
     return Hop(target.agent_id, descriptor, capability, decision)
 
 
-def _relay(asking: Asking, decision: Decision, service: Service) -> Draft:
-    verified, reply = asking.verified, asking.reply
-    if verified is None or reply is None:
-        raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, "there is no verified result to relay")
-    run = _run_context(asking)
-    return relay(
-        verified.statement,
-        dict(verified.envelope),
-        agent_id=service.root_id,
-        decision=decision,
-        document=verified.document,
-        invocation=Invocation(asking.request_id, run["trace_id"], run["session_id"], run["invocation_id"]),
-        now=service.clock(),
-        task_id=reply.task_id or None,
-    )
-
-
 def _unproven(service: Service) -> Decision:
     stop = NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the result was not verified and recorded, so nothing is shown")
     return stop.decision(service.world.policy_version)
-
-
-def _run_context(asking: Asking) -> dict[str, str]:
-    return {
-        "trace_id": asking.trace_id,
-        "session_id": str(asking.session_id),
-        "invocation_id": str(asking.invocation_id or asking.session_id),
-    }

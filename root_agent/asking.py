@@ -17,6 +17,7 @@ from control_plane.registry import InvalidDataset
 from delegation.offer import Offer, Unavailable
 from delegation.reply import Reply
 from delegation.sending import Plan, Sent, Verified
+from evidence.statement import Draft
 from root_agent.identity import RequestContext
 
 MAX_QUESTION_CHARS: Final = 4_000
@@ -118,7 +119,8 @@ class Asking:
 
     ``offered`` can be asked; ``indirect`` only by an agent that completes its answer with it.
     ``admitted`` is the root's own last admission decision, ``hops`` what that call makes
-    further agents do; ``stop`` is the decision the path ended with early, whoever made it.
+    further agents do; ``drafted`` is the root's own provenance of what was ``verified``, all
+    but its receipt, and ``relayed`` the same sealed; ``stop`` is the decision the path ended with early, whoever made it.
     ``trace_id`` is 32 hex digits.
     """
 
@@ -141,6 +143,7 @@ class Asking:
     sent: Sent | None = field(default=None, repr=False)
     reply: Reply | None = field(default=None, repr=False)
     verified: Verified | None = field(default=None, repr=False)
+    drafted: Draft | None = field(default=None, repr=False)
     attempts: int = 0
     stop: Decision | None = None
     evidence: Mapping[str, Any] | None = None
@@ -169,7 +172,7 @@ class Asking:
 
     def stopped(self, decision: Decision) -> Asking:
         """Ended by ``decision``; what a remote returned is dropped with it."""
-        return replace(self, stop=decision, verified=None)
+        return replace(self, stop=decision, verified=None, drafted=None)
 
 
 def _typed(call: object) -> TypedCall:

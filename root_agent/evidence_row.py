@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from contract.verdict import Decision
 from control_plane.descriptor import DatasetDescriptor
-from evidence.row import LedgerRow, Side
+from evidence.row import Kind, LedgerRow, Side
 from root_agent.asking import Asking
 from root_agent.service import Service
 
 
-def evidence_row(asking: Asking, decision: Decision, service: Service) -> LedgerRow:
-    """The terminal row of an asking that ends, or is about to end, with ``decision``."""
+def evidence_row(
+    asking: Asking, decision: Decision, service: Service, *, withdrawn: Decision | None = None
+) -> LedgerRow:
+    """The terminal row of an asking that ends, or is about to end, with ``decision``.
+
+    With ``withdrawn``, a decision whose terminal row is written already, the row that says
+    that nothing was released after it.
+    """
     principal, target, sent = asking.principal, asking.target, asking.sent
     verified, reply = asking.verified, asking.reply
     descriptor = target.descriptor if target and isinstance(target.descriptor, DatasetDescriptor) else None
@@ -18,6 +24,8 @@ def evidence_row(asking: Asking, decision: Decision, service: Service) -> Ledger
     told = verified.statement.predicate if verified else None
     return LedgerRow(
         **LedgerRow.decided(decision),
+        kind=Kind.TERMINAL if withdrawn is None else Kind.BLOCKED,
+        caused_by=withdrawn.decision_id if withdrawn else None,
         side=Side.ROOT,
         recorded_at=service.clock(),
         agent_id=service.root_id,
