@@ -37,6 +37,7 @@ PROTECTED: Final = (
     "grants/signers.py",
     "grants/state_file.py",
     "grants/state_header.py",
+    "grants/state_rows.py",
     "grants/state_seen.py",
     "contract/authority.py",
     "contract/grant.py",
@@ -97,7 +98,21 @@ class Text:
     new: str
 
 
-TEXTS: Final[tuple[Text, ...]] = ()
+_SCRIPT: Final = "grants/state_script.py"
+TEXTS: Final[tuple[Text, ...]] = (
+    Text(_SCRIPT, "a server that may evict", "policy == 'noeviction' and ", ""),
+    Text(_SCRIPT, "a server without a log", " and log == '1' and ", " and "),
+    Text(_SCRIPT, "a server that is no master", " and role == 'master'", ""),
+    Text(_SCRIPT, "another server than the memory was kept on", "held[7] ~= server or ", ""),
+    Text(_SCRIPT, "leaves that are fewer than were counted", "tonumber(held[6]) ~= count or ", ""),
+    Text(_SCRIPT, "a memory that is behind what was seen", "~= count or behind or ", "~= count or "),
+    Text(_SCRIPT, "a loss that was seen elsewhere", " or behind or ARGV[7] == '1'", " or behind"),
+    Text(_SCRIPT, "another memory than was seen", "(name ~= seen or epoch < seen_epoch", "(epoch < seen_epoch"),
+    Text(_SCRIPT, "an epoch that was over", "name ~= seen or epoch < seen_epoch or ", "name ~= seen or "),
+    Text(_SCRIPT, "a count that goes back", "epoch == seen_epoch and seq < seen_seq", "false"),
+    Text(_SCRIPT, "an armed instant that goes back", "armed = math.max(armed, tonumber(", "armed = (tonumber("),
+    Text(_SCRIPT, "an instant that is lowered", "not held or tonumber(held) < tonumber(ARGV[2])", "true"),
+)
 
 
 def mutants(root: Path) -> list[Mutant]:
