@@ -40,7 +40,7 @@ def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:
     spoke = remote.get("reason") == decision.reason and answer.document is None
     policy = f" by {decision.policy_id}" if decision.policy_id else ""
     where = " at the dataset agent" if spoke else ""
-    return with_next(f"{decision.verdict} {decision.reason}{policy}{where}: {why}", decision.reason)
+    return with_next(f"{decision.verdict} {decision.reason}{policy}{where}: {why}", decision.reason, elsewhere=spoke)
 
 
 def result_table(document: ResultDocument, title: str, *, limit: int) -> None:

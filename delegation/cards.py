@@ -23,7 +23,7 @@ from contract.errors import SignerUnavailable
 from contract.verdict import NotGranted, Reason
 from delegation.card_reader import CARD_BOUNDS, Described, InvalidCard, ReadCard, read_card, read_extended
 from delegation.credentials import Assertions
-from delegation.http import ReplyTooLarge, UnsafeAddress, checked_url, same_origin
+from delegation.http import UNAVAILABLE, ReplyTooLarge, UnsafeAddress, checked_url, same_origin
 from delegation.offer import Offer
 from delegation.wire import service_parameters
 from grants.trust import TrustedAgent
@@ -51,6 +51,10 @@ class RemoteCard:
     rpc_url: str
     card: AgentCard = field(repr=False)
     offers: tuple[Offer, ...]
+
+
+class _Unavailable(Exception):
+    """An agent that says of itself that it cannot answer now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class CardBook:
     async def card(self, agent: TrustedAgent, url: str, now: float) -> RemoteCard:
         """The agent's verified card, at most ``ttl`` seconds old.
 
-        Raises ``NotGranted`` with REMOTE_UNREACHABLE, REMOTE_TIMEOUT or REMOTE_CARD_INVALID.
+        Raises ``NotGranted`` with REMOTE_UNREACHABLE, REMOTE_UNAVAILABLE, REMOTE_TIMEOUT or REMOTE_CARD_INVALID.
         """
         async with self._locks.setdefault(agent.id, asyncio.Lock()):
             kept = self._kept.get(agent.id)
@@ -148,6 +152,10 @@ class CardBook:
             raise NotGranted(Reason.KEYS_UNAVAILABLE, "a key of this agent cannot be used now") from error
         except (InvalidCard, UnsafeAddress, ReplyTooLarge) as error:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent.id}: {error}") from error
+        except _Unavailable as error:
+            raise NotGranted(
+                Reason.REMOTE_UNAVAILABLE, f"{agent.id} {error} and hands out no card now, as without its signer"
+            ) from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise NotGranted(Reason.REMOTE_TIMEOUT, f"{agent.id} did not answer in time") from error
         except (httpx.RequestError, OSError) as error:
@@ -172,6 +180,7 @@ class CardBook:
         response = await self.http.get(
             base + CARD_PATH, headers={"Accept": "application/json"}, extensions=CARD_BOUNDS.extensions
         )
+        _check_available(response)
         if response.status_code != httpx.codes.OK:
             raise InvalidCard(f"the address answers with HTTP {response.status_code}")
         return await _aside(response.content, lambda data: read_card(data, agent))
@@ -184,6 +193,7 @@ class CardBook:
         response = await self.http.post(rpc_url, json=_ASK_EXTENDED, headers=headers, extensions=CARD_BOUNDS.extensions)
         if response.status_code == httpx.codes.UNAUTHORIZED:
             return None
+        _check_available(response)
         if response.status_code != httpx.codes.OK:
             raise InvalidCard("its extended card is not handed out")
         return await _aside(response.content, lambda data: read_extended(data, agent))
@@ -196,6 +206,11 @@ class CardBook:
                     raise InvalidCard("its JSON-RPC address is of another origin than the card")
                 return str(interface.url)
         raise InvalidCard("it offers no JSON-RPC interface of A2A 1.0")
+
+
+def _check_available(response: httpx.Response) -> None:
+    if response.status_code in UNAVAILABLE:
+        raise _Unavailable(f"answers with HTTP {response.status_code}")
 
 
 async def _aside(data: bytes, read: Callable[[bytes], Read]) -> Read:

@@ -16,6 +16,8 @@ from contract.settings import Settings
 CONNECT_TIMEOUT: Final = 5.0
 REPLY_VALUES: Final = 2_000
 """JSON values in the reply to a call: its rows and its proof are one text each."""
+UNAVAILABLE: Final = frozenset({429, 503})
+"""HTTP statuses by which an agent says that it did nothing, and may do it later."""
 _OVERHEAD: Final = 2**20
 _AT_ONCE: Final = 64 * 1024
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}

@@ -40,7 +40,7 @@ from contract.call import CALL_MEDIA_TYPE, Call
 from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.verdict import VERDICTS, NotGranted, Reason
 from delegation.cards import RemoteCard
-from delegation.http import ReplyTooLarge
+from delegation.http import UNAVAILABLE, ReplyTooLarge
 from delegation.reply import Outcome, Reply
 from delegation.reply_reader import from_response
 from delegation.sending import Sent
@@ -153,6 +153,10 @@ def _failure(fault: Exception) -> Reply:
         return Reply.failed(Reason.REMOTE_UNREACHABLE, "the dataset agent cannot be reached")
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code
+        if status in UNAVAILABLE:
+            return Reply.failed(
+                Reason.REMOTE_UNAVAILABLE, f"the dataset agent answered with HTTP {status}: it cannot answer now"
+            )
         return Reply.failed(Reason.REMOTE_FAULT, f"the dataset agent answered with HTTP {status}")
     if isinstance(fault, A2AError) and cause is None and _is_protocol_error(fault):
         return Reply.failed(

@@ -36,7 +36,7 @@ from remote_agent.lifecycle import Lifecycle
 from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
-from remote_agent.protocol import jsonrpc_routes, rest_routes
+from remote_agent.protocol import NotNow, jsonrpc_routes, rest_routes
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
 
@@ -84,6 +84,10 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     @app.exception_handler(DatasetAgentError)
     async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
         return JSONResponse(error.to_problem_json(), error.http_status_code(), media_type="application/problem+json")
+
+    @app.exception_handler(NotNow)
+    async def not_now(request: Request, error: NotNow) -> JSONResponse:
+        return await fault(request, error.fault)
 
     handler = GovernedRequestHandler(respond, extended_card, TaskMemory(settings.max_tasks))
     contexts = GovernedContextBuilder()

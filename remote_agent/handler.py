@@ -45,11 +45,13 @@ from a2a.utils.errors import (
 )
 
 from contract.call import RESULT_MEDIA_TYPE
+from contract.errors import SignerUnavailable
 from contract.extension import EXTENSION_URI
 from contract.ids import MAX_ID_BYTES, InvalidId, SessionId, new_id
 from remote_agent.caller import Caller, CallerUser, PresentedGrants
 from remote_agent.door import to_request, to_task
 from remote_agent.outcome import Answer, Request
+from remote_agent.protocol import NotNow
 from remote_agent.running import Faulty, Owner, Running
 from remote_agent.tasks import TaskMemory
 
@@ -133,7 +135,10 @@ class GovernedRequestHandler(RequestHandler):
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
-        return await self._card_for(_caller(context), _grants(context))
+        try:
+            return await self._card_for(_caller(context), _grants(context))
+        except SignerUnavailable as away:  # as for the public card: whoever asks may try again
+            raise NotNow(away) from away
 
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext

@@ -12,9 +12,12 @@ from a2a.server.routes import create_rest_routes
 from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, InvalidRequestError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
+
+from contract.errors import DatasetAgentError
 
 _LOGGERS: Final = (
     "a2a.server.routes.jsonrpc_dispatcher",
@@ -31,6 +34,14 @@ class _NoQuotes(logging.Filter):
         record.msg, record.args = "a request was malformed or failed", None
         record.exc_info = record.exc_text = record.stack_info = None
         return True
+
+
+class NotNow(HTTPException):
+    """A fault of this agent's own that passes: an HTTP status, which JSON-RPC lets through, and no protocol error."""
+
+    def __init__(self, fault: DatasetAgentError) -> None:
+        super().__init__(fault.http_status_code(), fault.message)
+        self.fault = fault
 
 
 class QuietDispatcher(JsonRpcDispatcher):

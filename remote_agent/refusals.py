@@ -38,6 +38,7 @@ _RETRY: Final = {
     Reason.KEYS_UNAVAILABLE: "the issuer's keys cannot be fetched: try again later",
     Reason.EXECUTION_TIMEOUT: "ask for less, or try again later",
     Reason.REMOTE_UNREACHABLE: "the dataset agent that completes this answer cannot be reached: try again later",
+    Reason.REMOTE_UNAVAILABLE: "the dataset agent that completes this answer cannot answer now: try again later",
     Reason.REMOTE_TIMEOUT: "the dataset agent that completes this answer was too slow: try again later",
     Reason.EVIDENCE_UNAVAILABLE: "evidence cannot be written, so nothing leaves: try again later",
 }

@@ -95,7 +95,7 @@ class Upstreams(Protocol):
     ) -> DatasetDescriptor | None:
         """A dataset as the agent's verified card describes it, ``None`` where it does not; ``anew`` fetches the card.
 
-        Raises ``NotGranted`` with REMOTE_UNREACHABLE, REMOTE_TIMEOUT or REMOTE_CARD_INVALID.
+        Raises ``NotGranted`` with REMOTE_UNREACHABLE, REMOTE_UNAVAILABLE, REMOTE_TIMEOUT or REMOTE_CARD_INVALID.
         """
         ...
 

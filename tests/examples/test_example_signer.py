@@ -30,10 +30,12 @@ from grants.trust import load_trust
 from root_agent.asking import Answer
 from root_agent.entry import ask
 from root_agent.opening import close_service, open_service
+from tests.dataset_agent.command_line import command_for
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, result_of, running_agent
 
 HOUSE = Path(__file__).resolve().parents[2]
 FACTORY = "examples.signer.client:open_signer"
+QUESTION = "Compare the recovery of batches B001 and B002"
 CALL = {"dataset": "purification-batches", "capability": "compare_batches", "arguments": COMPARE}
 
 
@@ -134,6 +136,21 @@ def test_without_the_daemon_no_row_leaves_and_with_it_they_do_again(folder: Path
         daemon.start()
         assert decision_of(call(agent))["verdict"] == "GRANTED"
         assert len(agent.rows()) == 2
+
+
+def test_who_has_no_card_yet_is_told_that_the_agent_cannot_now_and_is_answered_when_it_can(
+    folder: Path, tmp_path: Path
+) -> None:
+    with daemons(folder, "remote") as (daemon,), keyless(tmp_path) as agent:
+        asker, command = Asker(agent.settings, agent.url), command_for(agent.settings, URL=agent.url)
+        assert httpx.get(f"{agent.url}/.well-known/agent-card.json").status_code == 200  # from now on it is kept
+        daemon.end()
+        extended = asker.rpc("GetExtendedAgentCard", {}, asker.headers())
+        assert (extended.status_code, extended.json()["code"]) == (503, "grants.signer.unavailable")
+        asked = command("ask", "--as", "process_engineer", QUESTION)
+        assert (asked.code, asked.line.split(":")[0]) == (4, "INDETERMINATE REMOTE_UNAVAILABLE")
+        daemon.start()
+        assert command("ask", "--as", "process_engineer", QUESTION).code == 0
 
 
 def test_while_a_signature_is_waited_for_others_are_served(folder: Path, tmp_path: Path) -> None:

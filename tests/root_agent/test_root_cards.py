@@ -251,12 +251,22 @@ async def test_a_public_card_is_verified_for_a_stranger_too(book: CardBook, remo
     assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
 
 
-@pytest.mark.parametrize("status", [400, 403, 404, 429, 500, 503])
+@pytest.mark.parametrize("status", [400, 403, 404, 500])
 async def test_an_extended_card_that_is_not_handed_out_for_another_reason_is_invalid(
     book: CardBook, remote: ScriptedRemote, status: int
 ) -> None:
     answering(remote, status)
     assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_an_agent_that_says_it_cannot_now_is_unavailable_and_may_be_asked_later(
+    book: CardBook, remote: ScriptedRemote, status: int
+) -> None:
+    answering(remote, status)
+    stop = await refusal(book, remote)
+    assert stop.reason is Reason.REMOTE_UNAVAILABLE
+    assert f"HTTP {status}" in stop.message
 
 
 async def test_only_an_agent_that_hands_out_its_extended_card_can_be_asked_directly_whatever_its_public_card_says(

@@ -356,6 +356,38 @@ def _no_receipt(statement: dict[str, Any]) -> None:
     statement["predicate"]["ledger"] = {}
 
 
+def _other_trace(statement: dict[str, Any]) -> None:
+    statement["predicate"]["invocation"]["trace_id"] = "f" * 32
+
+
+def _later(statement: dict[str, Any]) -> None:
+    statement["predicate"]["sealed_at"] = "9999-12-31T23:59:59Z"
+
+
+def _less_sensitive(statement: dict[str, Any]) -> None:
+    statement["predicate"]["authorization"]["sensitivity"] = "public"
+
+
+def _more_sensitive(statement: dict[str, Any]) -> None:
+    statement["predicate"]["authorization"]["sensitivity"] = "confidential"
+
+
+def _another_agents(statement: dict[str, Any]) -> None:
+    statement["predicate"]["execution"]["tool_origin"] = "A2A"
+
+
+def _another_tools(statement: dict[str, Any]) -> None:
+    statement["predicate"]["execution"]["tool_origin"] = "MCP"
+
+
+def _hidden_text(statement: dict[str, Any]) -> None:
+    statement["predicate"]["execution"]["engine"] = "duckdb\u202e"
+
+
+def _too_much(statement: dict[str, Any]) -> None:
+    statement["predicate"]["dataset"]["sources"] = ["s" * 500] * 150
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -374,6 +406,14 @@ def _no_receipt(statement: dict[str, Any]) -> None:
         _other_policy,
         _other_count,
         _no_receipt,
+        _other_trace,
+        _later,
+        _less_sensitive,
+        _more_sensitive,
+        _another_agents,
+        _another_tools,
+        _hidden_text,
+        _too_much,
     ],
 )
 async def test_provenance_about_anything_else_shows_no_row(root: RootAgent, world: RootWorld, change: Any) -> None:
@@ -383,6 +423,8 @@ async def test_provenance_about_anything_else_shows_no_row(root: RootAgent, worl
     world.remote.script = answer
     view = to_json(await ask(root, world))
     assert (view["reason"], view["result"], MARKER_ROW in str(view)) == ("REMOTE_PROVENANCE_INVALID", None, False)
+    (row,) = world.service.ledger.rows()
+    assert (row.cells["reason"], row.cells["rows_returned"]) == ("REMOTE_PROVENANCE_INVALID", None)
 
 
 async def test_provenance_signed_by_another_key_shows_no_row(root: RootAgent, world: RootWorld) -> None:
@@ -470,6 +512,8 @@ async def world_card(world: RootWorld, body: dict[str, Any]) -> Response:
     [
         (Response(status_code=500), Reason.REMOTE_FAULT),
         (Response(status_code=401), Reason.REMOTE_FAULT),
+        (Response(status_code=429), Reason.REMOTE_UNAVAILABLE),
+        (Response(status_code=503), Reason.REMOTE_UNAVAILABLE),
         (Response(content=b"<html>", media_type="text/html"), Reason.REMOTE_RESPONSE_INVALID),
         (Response(content=b'{"jsonrpc":"2.0","id":"1"}'), Reason.REMOTE_RESPONSE_INVALID),
         (
