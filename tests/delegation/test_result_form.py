@@ -143,6 +143,14 @@ def test_a_cell_of_another_json_type_than_its_column_is_no_result(place: int, ce
         {"truncated": 0},
         {"truncated": None},
         {"as_of": None},
+        {"as_of": ""},
+        {"as_of": "yesterday"},
+        {"as_of": "2026-08-31"},
+        {"as_of": "2026-08-31T22:00:00"},
+        {"as_of": "2026-08-31T22:00:00+02:00"},
+        {"as_of": "2026-13-31T22:00:00Z"},
+        {"as_of": "0000-08-31T22:00:00Z"},
+        {"as_of": "2026-08-31T22:00:00.Z"},
         {"as_of": 1},
         {"more": 1},
     ],
@@ -183,3 +191,52 @@ def test_more_rows_than_the_card_allows_are_no_result() -> None:
 def test_what_is_not_strict_json_is_no_result(data: bytes) -> None:
     with pytest.raises(InvalidResult):
         read(data)
+
+
+TEXTS: dict[SqlType, tuple[list[str], list[str]]] = {
+    SqlType.INT64: (
+        ["9007199254740992", "-9223372036854775808", "9223372036854775807"],
+        ["", "7", "9007199254740991", "9223372036854775808", "-9223372036854775809", "9007199254740993.5"]
+        + ["09007199254740993", "+9007199254740993", "9007199254740993 ", "\u0669" * 17],
+    ),
+    SqlType.FLOAT64: (["NaN", "Infinity", "-Infinity"], ["", "nan", "1.5", "inf", "+Infinity", "1e999"]),
+    SqlType.NUMERIC: (
+        ["0", "-2.25", "0.000000001", "9" * 38],
+        ["", ".5", "1.", "1e9", "+1", "NaN", "0.0000000001", "9" * 39, "\u0661"],
+    ),
+    SqlType.DATE: (["2026-02-28", "0001-01-01"], ["", "2026-02-29", "2026-2-28", "20260228", "0000-01-01", "2026-W01"]),
+    SqlType.TIME: (["00:00:00", "23:59:59.999999"], ["", "24:00:00", "12:00", "12:00:60", "12:00:00Z", "12:00:00."]),
+    SqlType.DATETIME: (
+        ["2026-02-28T12:00:00.000000", "2026-02-28T12:00:00"],
+        ["", "2026-02-28", "2026-02-30T12:00:00", "2026-02-28T12:00:00Z", "2026-02-28 12:00:00"],
+    ),
+    SqlType.TIMESTAMP: (
+        ["2026-02-28T12:00:00.000000Z", "2026-02-28T12:00:00Z"],
+        ["", "2026-02-28T12:00:00", "2026-02-30T12:00:00Z", "2026-02-28T12:00:00+00:00"],
+    ),
+    SqlType.BYTES: (["", "AAE=", "/+8="], ["A", "AA", "AAE", "AB==", "_-8=", "AAE=\n", "\u00e9"]),
+    SqlType.STRING: (["", "2026-02-30", "\u202e"], []),
+}
+
+
+@pytest.mark.parametrize("mode", [Mode.NULLABLE, Mode.REPEATED])
+@pytest.mark.parametrize(
+    ("kind", "text", "accepted"),
+    [
+        (kind, text, good)
+        for kind, texts in TEXTS.items()
+        for good, some in zip((True, False), texts, strict=True)
+        for text in some
+    ],
+)
+def test_a_text_that_stands_for_a_value_of_its_column_is_one(
+    kind: SqlType, text: str, accepted: bool, mode: Mode
+) -> None:
+    column = ResultColumn(name="x", type=kind, mode=mode)
+    schema = [{"name": "x", "type": kind.value, "mode": mode.value}]
+    data = body(schema=schema, rows=[[[text] if mode is Mode.REPEATED else text]], row_count=1)
+    if accepted:
+        assert read_result(data, (column,), max_rows=1).row_count == 1
+    else:
+        with pytest.raises(InvalidResult):
+            read_result(data, (column,), max_rows=1)
