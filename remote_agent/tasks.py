@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState
+from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState, TaskStatus
 
 from remote_agent.door import without_rows
 from remote_agent.running import Owner
@@ -35,9 +35,10 @@ class _Kept:
     def of(cls, owner: Owner, task: Task) -> _Kept:
         kept = without_rows(task)
         if kept.ByteSize() > MAX_TASK_BYTES:
-            kept = Task(id=task.id, context_id=task.context_id)
-            kept.status.state = task.status.state
-            kept.status.timestamp.CopyFrom(task.status.timestamp)
+            status = TaskStatus(state=task.status.state)
+            if task.status.HasField("timestamp"):
+                status.timestamp.CopyFrom(task.status.timestamp)
+            kept = Task(id=task.id, context_id=task.context_id, status=status)
         return cls(
             owner, task.context_id, task.status.state, task.status.timestamp.ToNanoseconds(), kept.SerializeToString()
         )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from a2a.types.a2a_pb2 import ListTasksRequest, Task, TaskState, TaskStatus
+import sys
+import tracemalloc
 
-from remote_agent.tasks import TaskMemory
+from a2a.types.a2a_pb2 import Artifact, ListTasksRequest, Part, Task, TaskState, TaskStatus
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evidence.limits import MAX_LEVELS, envelope_bytes
+from remote_agent.tasks import MAX_TASK_BYTES, TaskMemory
 
 ALICE, BOB = ("urn:a", "iss", "t", "alice"), ("urn:a", "iss", "t", "bob")
 OTHER = ("urn:b",)
@@ -67,3 +73,64 @@ def test_what_was_found_can_be_changed_without_changing_what_is_remembered() -> 
     assert found is not None
     found.status.state = TaskState.TASK_STATE_FAILED
     assert memory.find(ALICE, "task-1") != found
+
+
+def proven(number: int, size: int) -> Task:
+    """A completed task whose envelope has so many bytes."""
+    made = task(number)
+    made.artifacts.append(Artifact(name="provenance", parts=[Part(raw=bytes(size))]))
+    return made
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6_000)), max_size=40))
+def test_an_agent_never_has_more_bytes_remembered_than_allowed(asked: list[tuple[int, int]]) -> None:
+    memory = TaskMemory(limit=5, max_bytes=20_000)
+    memory.remember(OTHER, proven(100, 10_000))
+    for number, size in asked:
+        memory.remember(ALICE, proven(number, size))
+        kept = memory.page(ALICE, ListTasksRequest(page_size=100)).tasks
+        assert sum(found.ByteSize() for found in kept) <= 20_000
+        assert kept[0].id == f"task-{number}", "the newest is remembered"
+    assert memory.find(OTHER, "task-100") is not None
+
+
+def test_large_tasks_push_out_the_oldest_and_small_ones_are_as_many_as_the_limit() -> None:
+    memory = TaskMemory(limit=100, max_bytes=100_000)
+    for number in range(20):
+        memory.remember(ALICE, proven(number, 20_000))
+    assert ids(memory, ALICE) == ["task-19", "task-18", "task-17", "task-16"]
+    for number in range(20, 40):
+        memory.remember(ALICE, proven(number, 100))
+    assert len(ids(memory, ALICE, page_size=100)) == 23, "twenty small ones beside three of the large ones"
+
+
+def test_a_task_that_is_remembered_again_is_counted_once() -> None:
+    memory = TaskMemory(limit=100, max_bytes=100_000)
+    memory.remember(ALICE, task(1))
+    for _ in range(50):
+        memory.remember(ALICE, proven(2, 20_000))
+    assert ids(memory, ALICE) == ["task-2", "task-1"]
+
+
+def test_the_largest_envelope_is_remembered_and_of_a_larger_task_only_the_status() -> None:
+    memory = TaskMemory(limit=10)
+    memory.remember(ALICE, proven(1, envelope_bytes(MAX_LEVELS - 1)))
+    memory.remember(ALICE, proven(2, MAX_TASK_BYTES))
+    whole, cut = memory.find(ALICE, "task-1"), memory.find(ALICE, "task-2")
+    assert whole is not None
+    assert cut is not None
+    assert (len(whole.artifacts), len(cut.artifacts)) == (1, 0)
+    assert (cut.id, cut.context_id, cut.status) == ("task-2", "c", proven(2, 0).status)
+
+
+def test_the_memory_that_is_used_is_not_far_from_what_is_counted() -> None:
+    memory = TaskMemory(limit=10_000, max_bytes=4 * 2**20)
+    tracemalloc.start()
+    try:
+        for number in range(3_000):
+            memory.remember(ALICE, proven(number, 4_000))
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert used < 5 * 2**20
+    assert sys.getsizeof(memory._agents) < 1_000
