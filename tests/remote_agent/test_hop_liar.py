@@ -13,9 +13,12 @@ import pytest
 
 from contract.canonical import sha256_hex
 from contract.extension import DECISION_KEY
-from evidence.dsse import open_envelope, sign_envelope
+from evidence.dsse import PAYLOAD_TYPE, open_envelope, pae, sign_envelope
+from evidence.limits import payload_bytes
+from evidence.provenance import read_statement
+from evidence.tree import verify_tree
 from remote_agent.lifecycle import Lifecycle
-from tests.remote_agent.chain_world import ChainWorld, agent_id, amounts, chain_world, dataset, passed_on
+from tests.remote_agent.chain_world import ChainWorld, agent_id, amounts, chain_world, dataset, decoded, passed_on
 from tests.running_agent import decision_of, task_of
 
 Lie = Callable[["Liar", dict[str, Any]], Any]
@@ -28,6 +31,11 @@ class Liar:
     lie: Lie | None = None
     lifecycle: Lifecycle | None = None
     kept: list[dict[str, Any]] = field(default_factory=list)
+    built_upon: int = 0
+
+    async def count(self) -> None:
+        """Called before the first agent's engine runs."""
+        self.built_upon += 1
 
     def __call__(self, app: Any, lifecycle: Lifecycle) -> Any:
         self.lifecycle = lifecycle
@@ -76,6 +84,7 @@ class Liar:
             statement["predicate"]["result"]["size"] = len(body)
             statement["predicate"]["authorization"]["rows_returned"] = result["row_count"]
             statement["predicate"]["authorization"]["truncated"] = result["truncated"]
+            statement["predicate"]["result"]["as_of"] = result["as_of"]
 
         self.resigned(task, fit)
 
@@ -98,6 +107,7 @@ def liar() -> Liar:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, liar: Liar) -> Iterator[ChainWorld]:
     with chain_world(tmp_path_factory.mktemp("liar"), 2, wrap=liar) as world:
+        world.slow(1, liar.count)
         yield world
 
 
@@ -176,6 +186,38 @@ def other_cells(liar: Liar, task: dict[str, Any]) -> None:
     liar.answered(task, result)
 
 
+def as_of(value: str) -> Lie:
+    return lambda liar, task: liar.answered(task, result_of(task) | {"as_of": value})
+
+
+def cell(place: int, value: Any) -> Lie:
+    def change(liar: Liar, task: dict[str, Any]) -> None:
+        result = result_of(task)
+        result["rows"][0][place] = value
+        liar.answered(task, result)
+
+    return change
+
+
+def padded(size: int) -> Lie:
+    """A statement of so many bytes, most of them between its members."""
+
+    def change(liar: Liar, task: dict[str, Any]) -> None:
+        assert liar.lifecycle is not None
+        signer, part = liar.lifecycle.service.signer, artifact(task, "provenance")
+        payload = base64.b64decode(json.loads(base64.b64decode(part["raw"]))["payload"])
+        payload += b" " * (size - len(payload))
+        signature = base64.b64encode(signer.sign(pae(PAYLOAD_TYPE, payload))).decode()
+        envelope = {
+            "payloadType": PAYLOAD_TYPE,
+            "payload": base64.b64encode(payload).decode(),
+            "signatures": [{"sig": signature}],
+        }
+        part["raw"] = base64.b64encode(json.dumps(envelope).encode()).decode()
+
+    return change
+
+
 def resigned(path: str, value: Any) -> Lie:
     return lambda liar, task: liar.resigned(task, member(path, value))
 
@@ -203,6 +245,21 @@ PROVENANCE: dict[str, Lie] = {
     "other columns than its card declares": other_columns,
     "cells that are not of their type": other_cells,
     "a third agent that its card does not name": foreign_upstream,
+    "another trace": resigned("invocation.trace_id", "f" * 32),
+    "rows that are less sensitive than its card says": resigned("authorization.sensitivity", "public"),
+    "rows that are more sensitive than its card says": resigned("authorization.sensitivity", "confidential"),
+    "rows of another agent that it does not name": resigned("execution.tool_origin", "A2A"),
+    "rows of a tool that its card does not name": resigned("execution.tool_origin", "MCP"),
+    "a stored result that it did not use": resigned("cache", {"outcome": "HIT", "used": False, "key": "k"}),
+    "a moment of no calendar": resigned("sealed_at", "9999-99-99T99:99:99Z"),
+    "a name that hides what follows": resigned("dataset.sources", ["\u202eevil"]),
+    "a name that moves the cursor": resigned("execution.engine", "a\x1b[2J"),
+    "more to say of itself than is read": resigned("dataset.sources", ["s" * 500] * 150),
+    "a larger statement than can be carried on": padded(payload_bytes(2) + 1),
+    "rows of the thirteenth month": as_of("2026-13-01T00:00:00.000000Z"),
+    "rows of the year zero": as_of("0000-01-01T00:00:00Z"),
+    "rows of no time zone": as_of("2026-01-01T00:00:00"),
+    "a number that is none": cell(2, "9007199254740993.5"),
 }
 
 
@@ -210,10 +267,11 @@ PROVENANCE: dict[str, Lie] = {
 def test_a_lie_about_the_rows_or_their_provenance_shows_no_row(two: ChainWorld, liar: Liar, name: str) -> None:
     liar.kept = [task_of(two.post(2, two.call(2), direct(two), by=1))]
     liar.lie = PROVENANCE[name]
-    before = two.counts()
+    before, liar.built_upon = two.counts(), 0
     task = two.ask()
     assert decision_of(task)["reason"] == "REMOTE_PROVENANCE_INVALID"
     assert "artifacts" not in task
+    assert liar.built_upon == 0
     row = two.last(1)
     assert (row["reason"], row["rows_returned"], row["upstream_digest"]) == ("REMOTE_PROVENANCE_INVALID", None, None)
     assert two.counts() == [count + 1 for count in before]
@@ -294,3 +352,39 @@ def test_what_the_other_agent_says_in_a_refusal_is_not_repeated(two: ChainWorld,
 
 def test_an_honest_answer_still_holds(two: ChainWorld) -> None:
     assert amounts(two.ask()) == [110]
+
+
+def test_an_answer_that_is_signed_after_this_agents_own_is_not_recorded_as_granted(two: ChainWorld, liar: Liar) -> None:
+    liar.lie = resigned("sealed_at", "9999-12-31T23:59:59Z")
+    task = two.ask()
+    assert (decision_of(task)["reason"], "artifacts" in task) == ("REMOTE_PROVENANCE_INVALID", False)
+    assert two.last(1)["reason"] == "REMOTE_PROVENANCE_INVALID"
+
+
+def nested(levels: int) -> Any:
+    value: Any = "zebra"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("extra", [10**30, nested(25), "zebra" * 40_000])
+@pytest.mark.parametrize("place", ["envelope", "signature"])
+def test_what_it_did_not_sign_goes_no_further(two: ChainWorld, liar: Liar, place: str, extra: Any) -> None:
+    def add(_: Liar, task: dict[str, Any]) -> None:
+        part = artifact(task, "provenance")
+        envelope = json.loads(base64.b64decode(part["raw"]))
+        (envelope if place == "envelope" else envelope["signatures"][0])["x"] = extra
+        part["raw"] = base64.b64encode(json.dumps(envelope).encode()).decode()
+
+    liar.lie = add
+    task = two.ask()
+    envelope = json.loads(decoded(task, "provenance"))
+    statement = read_statement(open_envelope(envelope, two.trusted(1).key))
+    assert [list(stated.envelope) for stated in statement.predicate.upstream] == [
+        ["payload", "payloadType", "signatures"]
+    ]
+    assert verify_tree(statement, {agent_id(2): two.trusted(2).accepted_keys})
+    kept = json.dumps(task) + base64.b64decode(envelope["payload"]).decode()
+    assert "zebra" not in kept
+    assert str(10**30) not in kept
