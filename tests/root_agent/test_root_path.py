@@ -727,16 +727,3 @@ async def test_a_run_that_breaks_outside_every_step_still_ends_recorded(
     monkeypatch.setattr(root, "_run", broken)
     answer = await ask(root, world)
     assert (answer.decision.reason, last_row(world)["reason"]) == (Reason.EXECUTION_FAILED, "EXECUTION_FAILED")
-
-
-async def test_an_agent_that_is_away_does_not_hide_what_the_others_offer(root: RootAgent, world: RootWorld) -> None:
-    away = replace(world.service.trust.agents[AGENT_ID], id="urn:away")
-    world.service.agents = ((away, "http://127.0.0.1:9"), *world.service.agents)
-    assert (await ask(root, world)).verdict is Verdict.GRANTED
-
-
-async def test_a_dataset_nobody_offers_is_undecided_while_an_agent_is_away(root: RootAgent, world: RootWorld) -> None:
-    away = replace(world.service.trust.agents[AGENT_ID], id="urn:away")
-    world.service.agents = ((away, "http://127.0.0.1:9"), *world.service.agents)
-    answer = await ask(root, world, call=CALL | {"dataset": "elsewhere"})
-    assert answer.decision.reason is Reason.REMOTE_UNREACHABLE
