@@ -6,12 +6,12 @@ from typing import Any
 
 from contract.schema import Parameter
 from contract.settings import Settings
-from contract.verdict import NotGranted
 from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.arguments import read_arguments
 from dataset_agent.login import identity_token
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
+from root_agent.catalogue import found_for
 from root_agent.entry import ask as ask_root
 from root_agent.opening import close_service, open_service
 from root_agent.service import Service
@@ -36,13 +36,9 @@ async def answer_to(settings: Settings, principal: str, wanted: dict[str, Any]) 
 
 
 async def _declared(service: Service, wanted: dict[str, Any]) -> dict[str, Parameter]:
-    """The parameters that the dataset's verified card declares; none where it cannot be had."""
-    for agent, url in service.agents:
-        try:
-            offers = await service.cards.offers(agent, url, service.clock())
-        except NotGranted:
-            continue  # the asking itself says why
-        for offer in offers:
+    """The parameters that the dataset's verified card declares; none where it cannot be had: the asking says why."""
+    for found in await found_for(wanted["dataset"], wanted["capability"], service):
+        for offer in found.offers:
             if offer.dataset == wanted["dataset"] and isinstance(offer.descriptor, DatasetDescriptor):
                 capability = offer.descriptor.capability(wanted["capability"])
                 return {} if capability is None else {p.name: p for p in capability.parameters}

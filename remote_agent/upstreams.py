@@ -42,6 +42,8 @@ class A2aUpstreams:
     async def descriptor(
         self, agent: TrustedAgent, dataset: str, now: float, *, anew: bool = False
     ) -> DatasetDescriptor | None:
+        if agent.datasets is not None and dataset not in agent.datasets:
+            raise NotGranted(Reason.REMOTE_CARD_INVALID, f"trust.toml does not list {dataset} for {agent.id}")
         if anew:
             self._cards.forget(agent.id)
         offers = await self._cards.offers(agent, agent.url, now)

@@ -35,9 +35,10 @@ from delegation.sending import Plan, Sent, send_with_leaf
 from delegation.trace import traceparent
 from grants.mint import mint_root
 from root_agent.asking import Answer, Asking, Hop, Target
+from root_agent.catalogue import catalogued
 from root_agent.evidence_row import evidence_row
 from root_agent.hops import admit_hops, scope_of, verify_hops
-from root_agent.reading import best_reading, catalogued, narrowed, resolved, shown_to_model, target_of
+from root_agent.reading import best_reading, narrowed, resolved, shown_to_model, target_of
 from root_agent.relaying import draft_relay, run_context, sealed
 from root_agent.service import Service
 

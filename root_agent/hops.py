@@ -117,7 +117,7 @@ def _offer(asking: Asking, delegation: Delegation) -> Offer | None:
         if (offer.agent_id, offer.dataset) == (delegation.agent, delegation.dataset):
             return offer
     for away in asking.unavailable:
-        if away.agent_id == delegation.agent:
+        if away.agent_id == delegation.agent and away.concerns(delegation.dataset):
             raise NotGranted(away.decision.reason, away.decision.rationale)
     return None
 

@@ -88,7 +88,7 @@ def reload_service(settings: Settings, service: Service) -> None:
 
 
 def dataset_agents(settings: Settings, trust: Trust) -> tuple[tuple[TrustedAgent, str], ...]:
-    """Every trusted agent but this one, with the address to ask it at.
+    """Every trusted agent but this one and those that serve nothing, with the address to ask it at.
 
     ``DATASET_AGENT_URL`` is the address of the agent ``DATASET_AGENT_AGENT_ID``; others are
     asked where the trust file says.
@@ -96,7 +96,7 @@ def dataset_agents(settings: Settings, trust: Trust) -> tuple[tuple[TrustedAgent
     agents = tuple(
         (agent, settings.url if agent.id == settings.agent_id else agent.url)
         for agent in trust.agents.values()
-        if agent.id != settings.root_id
+        if agent.id != settings.root_id and agent.datasets != frozenset()
     )
     if not agents:
         raise DatasetAgentError(

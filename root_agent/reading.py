@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
@@ -11,35 +10,10 @@ from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import Proposal, interpret
 from control_plane.registry import InvalidDataset
-from delegation.offer import Offer, Unavailable
-from grants.trust import TrustedAgent
+from delegation.offer import Offer
 from root_agent.asking import Asking, Missing, Target, TypedCall
+from root_agent.catalogue import stranger
 from root_agent.service import Service
-
-
-async def catalogued(asking: Asking, service: Service) -> Asking:
-    """The asking with what every reachable dataset agent offers now, and with those whose card could not be had.
-
-    Raises ``NotGranted`` where nothing can be asked at all, with the first agent's reason.
-    """
-
-    async def offers_of(agent: TrustedAgent, url: str) -> tuple[Offer, ...] | Unavailable:
-        try:
-            return await service.cards.offers(agent, url, service.clock())
-        except NotGranted as problem:
-            return Unavailable(agent.id, problem.decision(service.world.policy_version))
-
-    found = await asyncio.gather(*(offers_of(agent, url) for agent, url in service.agents))
-    offers = tuple(offer for item in found if not isinstance(item, Unavailable) for offer in item)
-    offered = tuple(offer for offer in offers if offer.direct)
-    indirect = tuple(offer for offer in offers if not offer.direct)
-    problems = tuple(item for item in found if isinstance(item, Unavailable))
-    if not offered and problems:
-        first = problems[0].decision
-        raise NotGranted(first.reason, first.rationale)
-    if not offered and indirect:
-        raise _stranger(indirect[0])
-    return replace(asking, offered=offered, indirect=indirect, unavailable=problems)
 
 
 def best_reading(asking: Asking, now: float) -> Proposal | None:
@@ -77,18 +51,11 @@ def target_of(asking: Asking, call: TypedCall) -> Target:
             return Target(call, offer.agent_id, offer.descriptor)
     for offer in asking.indirect:
         if offer.dataset == call.dataset:
-            raise _stranger(offer)
-    if asking.unavailable:
-        away = asking.unavailable[0].decision
-        raise NotGranted(away.reason, away.rationale)
+            raise stranger(offer)
+    for away in asking.unavailable:
+        if away.concerns(call.dataset):
+            raise NotGranted(away.decision.reason, away.decision.rationale)
     return Target(call, None, None)
-
-
-def _stranger(offer: Offer) -> NotGranted:
-    return NotGranted(
-        Reason.REMOTE_CARD_INVALID,
-        f"{offer.agent_id} does not hand its extended card to this root agent; it may be asked through others only",
-    )
 
 
 def narrowed(offer: Offer, capabilities: frozenset[str]) -> Offer:

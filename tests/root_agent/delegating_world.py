@@ -37,6 +37,8 @@ LAB_ID = "urn:dataset-agent:lab"
 LAB_DATASET = "chromatography-results"
 TO_LAB = Delegation(agent=LAB_ID, dataset=LAB_DATASET, capability="aggregate")
 ASKED = {"dataset": "purification-batches", "capability": "compare_batches"}
+FIRST_SERVES = frozenset({"purification-batches", "clinical-private"})
+LAB_SERVES = frozenset({LAB_DATASET, "layer-1", "layer-2", "layer-3"})
 CALL = ASKED | {"arguments": {"batch_a": "B001", "batch_b": "B002"}}
 LAB_CALL = json.dumps(
     {"dataset": LAB_DATASET, "capability": "aggregate", "arguments": {"metric": "resolution"}}
@@ -59,7 +61,7 @@ class Lab:
 
     @property
     def entry(self) -> TrustedAgent:
-        return TrustedAgent(LAB_ID, self.served.url, self.signer.public_key)
+        return TrustedAgent(LAB_ID, self.served.url, self.signer.public_key, datasets=LAB_SERVES)
 
 
 def open_lab(world: RootWorld, server: AgentServer, home: Path) -> Lab:
@@ -73,11 +75,16 @@ def open_lab(world: RootWorld, server: AgentServer, home: Path) -> Lab:
         return Response(status_code=401)
 
     served.raw_reply = stranger
-    service = world.service
-    service.trust = pinning(service.trust, lab.entry)
-    service.agents = (*service.agents, (lab.entry, served.url))
+    listed(world, replace(world.service.trust.agents[AGENT_ID], datasets=FIRST_SERVES), lab.entry)
     delegate(world, TO_LAB)
     return lab
+
+
+def listed(world: RootWorld, *agents: TrustedAgent) -> None:
+    """Pin these agents, to be asked in this order and nobody else."""
+    for agent in agents:
+        world.service.trust = pinning(world.service.trust, agent)
+    world.service.agents = tuple((agent, agent.url) for agent in agents)
 
 
 def pinning(trust: Trust, agent: TrustedAgent) -> Trust:

@@ -269,14 +269,6 @@ async def test_what_only_other_agents_may_ask_is_not_called_directly(root: RootA
     assert "through others" in answer.decision.rationale
 
 
-async def test_a_dataset_that_two_agents_serve_is_called_where_it_may_be_called(
-    root: RootAgent, world: RootWorld
-) -> None:
-    world.remote.script = world.honest
-    call = {"dataset": LAB_DATASET, "capability": "aggregate", "arguments": {"metric": "resolution"}}
-    assert (await ask(root, world, call=call)).verdict.value == "GRANTED"
-
-
 async def test_a_revision_that_is_stale_at_the_second_agent_is_read_again_and_asked_once_more(
     root: RootAgent, world: RootWorld, lab: Lab
 ) -> None:
