@@ -2,8 +2,10 @@
 
 Grant issuers and identity providers are read by the same rules. A document is read when it is
 first needed, when it is older than its life, and when a token names a key that is not in it.
+Past its life it is used only where reading it again failed, so a key that was withdrawn is
+believed no longer than that life while its publisher answers, however seldom it is asked for.
 Attempts are rare and bounded, so that nobody makes this service knock at an issuer's door by
-sending invented keys; a key that is known is answered from memory and never waits for another's.
+sending invented keys; a key in a fresh document is answered from memory and waits for nobody.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from contract.canonical import InvalidJson, parse_json
 LIFE: Final = 300.0
 """Seconds for which a document is fresh."""
 STALE: Final = 3_600.0
-"""Seconds for which a document is used while it cannot be read again."""
+"""Seconds for which a document is used where it cannot be read again."""
 FLOOR: Final = 30.0
 """Least seconds between two attempts, failed ones included."""
 MISSED: Final = 120.0
@@ -58,16 +60,22 @@ class Published(Generic[T]):
         self._read_at: float | None = None
         self._tried_at: float | None = None
         self._attempt: asyncio.Task[None] | None = None
+        self._attempts: set[asyncio.Task[None]] = set()
+        self._forgotten = 0
         self._wanted: set[str] = set()
         self._missed: dict[str, float] = {}
 
     def usable(self, now: float) -> T | None:
-        """The document, unless none was read for too long."""
+        """The document, unless none was read for too long. Past its life: after ``look`` only."""
         return self._document if self._read_at is not None and now - self._read_at < STALE else None
 
     def knows(self, kid: str, now: float) -> bool:
         document = self.usable(now)
         return document is not None and self._holds(document, kid)
+
+    def fresh(self, now: float) -> bool:
+        """Whether the document is within its life."""
+        return self._read_at is not None and abs(now - self._read_at) < LIFE
 
     def reached(self, now: float) -> bool:
         """Whether the last attempt, if there was need of one, succeeded."""
@@ -77,35 +85,55 @@ class Published(Generic[T]):
         """Seconds until another attempt may be made."""
         return 0.0 if self._tried_at is None else max(0.0, FLOOR - abs(now - self._tried_at))
 
-    def look_for(self, kid: str | None, now: float, *, known: bool) -> asyncio.Task[None] | None:
-        """The attempt that is under way or begins now because of ``kid``; ``None`` where there is no need of one.
+    async def look(self, kid: str | None, now: float, *, elsewhere: bool = False) -> None:
+        """Wait for what has to be read before ``kid``, or with ``None`` any key, is judged; never raises.
 
-        ``known`` says that the caller has the key of ``kid`` already, here or elsewhere: then
-        there is nothing to wait for. Whoever waits shields the attempt; it never raises.
+        ``elsewhere`` says that the caller has the key from somebody else: then nothing is waited for.
         """
+        while (attempt := self.look_for(kid, now, elsewhere=elsewhere)) is not None:
+            forgotten = self._forgotten
+            await asyncio.shield(attempt)
+            if forgotten == self._forgotten:
+                return
+
+    def look_for(self, kid: str | None, now: float, *, elsewhere: bool = False) -> asyncio.Task[None] | None:
+        """The attempt that is under way or begins now because of ``kid``; ``None`` where there is nothing to wait for.
+
+        Whoever waits shields the attempt; it never raises.
+        """
+        known = elsewhere or (self.usable(now) is not None if kid is None else self.knows(kid, now))
         running = self._running()
         if running is None and self._is_due(kid, now, known=known):
             self._tried_at = now
             running = self._attempt = asyncio.create_task(self._try(now), name=f"published {self._name}")
-        if running is None or known:
+            self._attempts.add(running)
+            running.add_done_callback(self._attempts.discard)
+        if running is None or elsewhere or (known and self.fresh(now)):
             return None
         if kid is not None and len(self._wanted) < MAX_MISSED:
             self._wanted.add(kid)
         return running
 
+    def forget(self) -> None:
+        """Believe nothing that was read so far, nor what an attempt under way brings; the next ``look`` reads anew."""
+        self._forgotten += 1
+        self._document = self._read_at = self._tried_at = self._attempt = None
+        self._wanted.clear()
+        self._missed.clear()
+
     async def close(self) -> None:
-        """End an attempt that is under way."""
-        running = self._running()
-        if running is not None:
-            running.cancel()
-            await asyncio.wait({running})
+        """End what is under way."""
+        running = set(self._attempts)
+        for attempt in running:
+            attempt.cancel()
+        if running:
+            await asyncio.wait(running)
 
     def _is_due(self, kid: str | None, now: float, *, known: bool) -> bool:
         # a clock that was set back must not block attempts until it is where it was
         if self._tried_at is not None and abs(now - self._tried_at) < FLOOR:
             return False
-        fresh = self._read_at is not None and abs(now - self._read_at) < LIFE
-        return not fresh or (kid is not None and not known and not self._is_missed(kid, now))
+        return not self.fresh(now) or (kid is not None and not known and not self._is_missed(kid, now))
 
     def _is_missed(self, kid: str, now: float) -> bool:
         looked_at = self._missed.get(kid)
@@ -115,6 +143,7 @@ class Published(Generic[T]):
         return None if self._attempt is None or self._attempt.done() else self._attempt
 
     async def _try(self, now: float) -> None:
+        forgotten = self._forgotten
         try:
             async with asyncio.timeout(TIMEOUT):
                 document = await self._read()
@@ -123,15 +152,20 @@ class Published(Generic[T]):
         except Exception as error:  # whatever a server makes of our client, it is no answer
             log.warning("the keys of %s cannot be read: %s", self._name, type(error).__name__)
         else:
-            self._document, self._read_at, self._tried_at = document, now, now
-            for kid in self._wanted:
-                if not self._holds(document, kid):
-                    self._missed.pop(kid, None)
-                    self._missed[kid] = now
-            while len(self._missed) > MAX_MISSED:
-                del self._missed[next(iter(self._missed))]
+            if forgotten == self._forgotten:
+                self._take(document, now)
         finally:
-            self._wanted.clear()
+            if forgotten == self._forgotten:
+                self._wanted.clear()
+
+    def _take(self, document: T, now: float) -> None:
+        self._document, self._read_at, self._tried_at = document, now, now
+        for kid in self._wanted:
+            if not self._holds(document, kid):
+                self._missed.pop(kid, None)
+                self._missed[kid] = now
+        while len(self._missed) > MAX_MISSED:
+            del self._missed[next(iter(self._missed))]
 
 
 def key_entries(data: bytes) -> list[Any]:

@@ -7,7 +7,6 @@ rule about which of them may speak for whom, and a provider can federate others 
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -49,13 +48,17 @@ class OidcVerifier:
 
     def available(self, now: float) -> bool:
         """Whether keys are there to verify by. Looks for them where that is due, and waits for nothing."""
-        self._published.look_for(None, now, known=True)
+        self._published.look_for(None, now)
         return self._published.usable(now) is not None
 
     async def warm(self, now: float) -> bool:
         """Read the keys before the first token; whether they are there."""
-        await self._look(None, now)
+        await self._published.look(None, now)
         return self._published.usable(now) is not None
+
+    def forget(self) -> None:
+        """Believe no key that was read so far; the next token waits until they are read anew."""
+        self._published.forget()
 
     async def probe(self) -> None:
         """Read the keys now, for an operator who asks why. Raises UNAVAILABLE, or CONFIGURATION where none is of use."""
@@ -71,7 +74,7 @@ class OidcVerifier:
         await self._published.close()
 
     async def _keys(self, kid: str | None, now: float) -> tuple[ProviderKey, ...]:
-        await self._look(kid, now)
+        await self._published.look(kid, now)
         keys = self._published.usable(now)
         unknown = kid is not None and not self._published.knows(kid, now)
         if keys is None or (unknown and not self._published.reached(now)):
@@ -82,12 +85,6 @@ class OidcVerifier:
                 retry_after=max(1.0, self._published.retry_in(now)),
             )
         return keys
-
-    async def _look(self, kid: str | None, now: float) -> None:
-        known = self._published.usable(now) is not None if kid is None else self._published.knows(kid, now)
-        attempt = self._published.look_for(kid, now, known=known)
-        if attempt is not None:
-            await asyncio.shield(attempt)
 
     async def _read(self) -> tuple[ProviderKey, ...]:
         url = self.provider.jwks_url

@@ -92,13 +92,16 @@ def _tokens(header: str | None) -> list[str]:
 
 
 def _root(token: str, trust: Trust, now: float) -> tuple[Root, TrustedIssuer]:
-    """The root token, remembered or read, and the issuer that owns its key *now*."""
+    """The root token, remembered or read, and the issuer that owns its key *now*.
+
+    Where several issuers publish the key, that is the one which the token, seen to be signed by it, names.
+    """
     name = _roots.name(token)
     root = _roots.find(name, now)
     if root is None:
         root = _read_root(token, trust)
         _roots.keep(name, root, until=root.claims.exp + SKEW)
-    issuer, _ = _owner(root.kid, trust)
+    issuer, _ = _owner(root.kid, trust, root.claims.iss)
     return root, issuer
 
 
@@ -112,8 +115,8 @@ def _read_root(token: str, trust: Trust) -> Root:
     return _link(compact, key, RootClaims)
 
 
-def _owner(kid: str, trust: Trust) -> tuple[TrustedIssuer, PublicKey]:
-    owned = trust.grant_key(kid)
+def _owner(kid: str, trust: Trust, issuer: str | None = None) -> tuple[TrustedIssuer, PublicKey]:
+    owned = trust.grant_key(kid, issuer)
     if owned is None and trust.unreachable:
         raise NotGranted(Reason.KEYS_UNAVAILABLE, "the keys that an issuer publishes cannot be read")
     if owned is None:

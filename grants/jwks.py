@@ -38,12 +38,22 @@ class PublishedKeys:
         if not publishing:
             return trust
         kid = _root_kid(header)
-        known = kid is not None and (
-            trust.grant_key(kid) is not None or any(held.knows(kid, now) for held in publishing.values())
+        if kid is not None and kid in trust.revoked_keys:
+            return trust  # whoever publishes it: there is nothing to look for
+        pinned = kid is not None and trust.grant_key(kid) is not None
+        knowing = () if kid is None else tuple(url for url, held in publishing.items() if held.knows(kid, now))
+        await asyncio.gather(
+            *(
+                held.look(kid, now, elsewhere=pinned or (bool(knowing) and url not in knowing))
+                for url, held in publishing.items()
+            )
         )
-        looking = [held.look_for(kid, now, known=known) for held in publishing.values()]
-        await asyncio.gather(*(asyncio.shield(attempt) for attempt in looking if attempt is not None))
         return self._merged(trust, publishing, now)
+
+    def forget(self) -> None:
+        """Believe no set that was read so far: whoever needs a published key waits until it is read anew."""
+        for held in self._published.values():
+            held.forget()
 
     def _merged(self, trust: Trust, publishing: Mapping[str, Published[_Keys]], now: float) -> Trust:
         found = {url: held.usable(now) for url, held in publishing.items()}
@@ -83,14 +93,17 @@ def _holds(keys: _Keys, kid: str) -> bool:
 
 
 def _with(trust: Trust, published: Mapping[str, Sequence[PublicKey]]) -> dict[str, TrustedIssuer]:
-    """Issuers with their published keys; a key that has an owner already stays its owner's."""
+    """Issuers with their published keys; a key that is pinned, for whatever use, stays its owner's alone.
+
+    One that several publish is each one's (``Trust.grant_key``): so nobody can take another's
+    grants out of use by publishing its key.
+    """
     issuers = dict(trust.issuers)
-    owned = {key for issuer in issuers.values() for key in issuer.keys}
+    owned = {key for issuer in issuers.values() for key in (*issuer.keys, *issuer.identity_keys)}
     owned |= {key for agent in trust.agents.values() for key in agent.every_key}
     for url, keys in published.items():
-        free = tuple(key for key in keys if key not in owned)
+        free = tuple(key for key in keys if key not in owned and key.thumbprint not in trust.revoked_keys)
         issuers[url] = replace(issuers[url], keys=(*issuers[url].keys, *free))
-        owned.update(free)
     return issuers
 
 

@@ -5,9 +5,10 @@ Everything a receiver believes about who may sign is in it; nothing is learned f
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,8 @@ from grants.details import Identifier, Note
 
 MAX_TRUST_BYTES: Final = 2**20
 MAX_KEYS: Final = 16
+MAX_REVOKED: Final = 1_024
+_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True)
@@ -84,14 +87,17 @@ class TrustedAgent:
 class Trust:
     """What ``trust.toml`` says, and the keys that its issuers publish.
 
-    ``policy_versions`` is ``None`` where it accepts every version. ``unreachable`` are
-    issuers whose published keys could not be read: an unknown key may be theirs.
+    ``policy_versions`` is ``None`` where it accepts every version. ``revoked_keys`` are the
+    thumbprints of keys by which nothing is ever believed again, whoever pins or publishes
+    them and for whatever use. ``unreachable`` are issuers whose published keys could not be
+    read: an unknown key may be theirs.
     """
 
     issuers: Mapping[str, TrustedIssuer]
     agents: Mapping[str, TrustedAgent]
     policy_versions: frozenset[str] | None = None
     unreachable: frozenset[str] = frozenset()
+    revoked_keys: frozenset[str] = frozenset()
 
     def issuer(self, url: str) -> TrustedIssuer | None:
         return self.issuers.get(url)
@@ -99,9 +105,14 @@ class Trust:
     def agent(self, agent_id: str) -> TrustedAgent | None:
         return self.agents.get(agent_id)
 
-    def grant_key(self, kid: str) -> tuple[TrustedIssuer, PublicKey] | None:
-        """The issuer that owns a grant key, by thumbprint; no key has two owners."""
-        return self._grant_keys.get(kid)
+    def grant_key(self, kid: str, issuer: str | None = None) -> tuple[TrustedIssuer, PublicKey] | None:
+        """The issuer that owns a grant key, by thumbprint.
+
+        A pinned key has one owner. One that several issuers publish is each one's, and
+        ``issuer``, read from a token that it was seen to sign, says for whom it speaks there.
+        """
+        owners = self._grant_keys.get(kid, ())
+        return next((owner for owner in owners if owner[0].url == issuer), owners[0] if owners else None)
 
     def agent_of_key(self, kid: str) -> TrustedAgent | None:
         """The agent that a key is accepted for, by thumbprint."""
@@ -112,16 +123,25 @@ class Trust:
         return {key.thumbprint: agent for agent in self.agents.values() for key in agent.accepted_keys}
 
     @cached_property
-    def _grant_keys(self) -> Mapping[str, tuple[TrustedIssuer, PublicKey]]:
-        return {key.thumbprint: (issuer, key) for issuer in self.issuers.values() for key in issuer.keys}
+    def _grant_keys(self) -> Mapping[str, tuple[tuple[TrustedIssuer, PublicKey], ...]]:
+        owners: dict[str, tuple[tuple[TrustedIssuer, PublicKey], ...]] = {}
+        for issuer in self.issuers.values():
+            for key in issuer.keys:
+                owners[key.thumbprint] = (*owners.get(key.thumbprint, ()), (issuer, key))
+        return owners
 
 
 def load_trust(path: Path) -> Trust:
-    """Read ``trust.toml`` strictly.
+    """Read ``trust.toml`` strictly, without the keys that it revokes.
 
     Raises ``grants.trust.missing`` or ``grants.trust.invalid``; the message names the file
     and the place.
     """
+    return _without_revoked(read_trust(path))
+
+
+def read_trust(path: Path) -> Trust:
+    """The file as it stands, revoked keys among the others: to change it. Raises as ``load_trust``."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_TRUST_BYTES + 1)
@@ -129,6 +149,11 @@ def load_trust(path: Path) -> Trust:
         raise _fault("missing", f"there is no trust file at {path}; run: dataset-agent keys init") from error
     except OSError as error:
         raise _fault("invalid", f"{path} cannot be read: {error.strerror}") from error
+    return parse_trust(data, path)
+
+
+def parse_trust(data: bytes, path: Path) -> Trust:
+    """What the file at ``path`` says where its bytes are ``data``. Raises ``grants.trust.invalid``."""
     if len(data) > MAX_TRUST_BYTES:
         raise _fault("invalid", f"{path} is larger than {MAX_TRUST_BYTES} bytes")
     try:
@@ -141,6 +166,36 @@ def load_trust(path: Path) -> Trust:
         raise _fault("invalid", f"{path}: {error}") from error
 
 
+def is_thumbprint(text: str) -> bool:
+    """Whether a key could have this ``kid`` (RFC 7638, SHA-256)."""
+    return _THUMBPRINT.fullmatch(text) is not None
+
+
+def _without_revoked(trust: Trust) -> Trust:
+    """Without its revoked keys; an agent that has no other is not known at all, by any key it ever had."""
+    revoked = set(trust.revoked_keys)
+
+    def left(keys: tuple[PublicKey, ...]) -> tuple[PublicKey, ...]:
+        return tuple(key for key in keys if key.thumbprint not in trust.revoked_keys)
+
+    issuers = {
+        url: replace(issuer, keys=left(issuer.keys), identity_keys=left(issuer.identity_keys))
+        for url, issuer in trust.issuers.items()
+    }
+    agents: dict[str, TrustedAgent] = {}
+    for name, agent in trust.agents.items():
+        if accepted := left(agent.accepted_keys):
+            agents[name] = replace(agent, key=accepted[0], further_keys=accepted[1:])
+        else:
+            revoked |= {key.thumbprint for key in agent.every_key}
+    return replace(
+        trust,
+        issuers=MappingProxyType(issuers),
+        agents=MappingProxyType(agents),
+        revoked_keys=frozenset(revoked),
+    )
+
+
 def _key(value: Any) -> PublicKey:
     """A key as a JWK table, or as the base64url ``x`` alone."""
     jwk = {"kty": "OKP", "crv": "Ed25519", "x": value} if isinstance(value, str) else value
@@ -151,6 +206,12 @@ def _url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment or parts.query:
         raise ValueError("is not a plain http(s) address")
+    return value
+
+
+def _kid(value: str) -> str:
+    if not is_thumbprint(value):
+        raise ValueError("is no thumbprint of a key, as keys list shows them")
     return value
 
 
@@ -180,6 +241,9 @@ class _AgentEntry(Strict):
 
 class _TrustFile(Strict):
     policy_versions: Annotated[tuple[Note, ...], Field(strict=False)] | None = None
+    revoked_keys: Annotated[
+        tuple[Annotated[str, AfterValidator(_kid)], ...], Field(max_length=MAX_REVOKED, strict=False)
+    ] = ()
     issuer: Annotated[tuple[_IssuerEntry, ...], Field(strict=False)] = ()
     agent: Annotated[tuple[_AgentEntry, ...], Field(strict=False)] = ()
 
@@ -217,6 +281,7 @@ def _trust_of(file: _TrustFile) -> Trust:
             }
         ),
         policy_versions=None if file.policy_versions is None else frozenset(file.policy_versions),
+        revoked_keys=frozenset(file.revoked_keys),
     )
 
 

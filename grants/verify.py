@@ -134,8 +134,13 @@ def _check_receiver(leaf: Child, audience: str, client: str) -> None:
 
 
 def _check_holders(chain: Chain, trust: Trust) -> None:
-    """Every holder that is pinned here holds a key accepted for it; the receiver itself is always pinned."""
+    """Every holder that is pinned here holds a key accepted for it; the receiver itself is always pinned.
+
+    No holder, known or not, holds a key that is revoked.
+    """
     for link in chain.links:
+        if link.claims.cnf.jwk.thumbprint in trust.revoked_keys:
+            raise NotGranted(Reason.GRANT_KEY_UNTRUSTED, "the grant names a key that is revoked")
         agent = trust.agent(link.claims.aud)
         if agent is None and link is chain.leaf:
             raise NotGranted(Reason.GRANT_KEY_UNTRUSTED, "this agent's own key is not in the trust file")

@@ -48,11 +48,14 @@ class Door:
 
     async def look(self, kid: str | None, now: float) -> bool:
         """As its users do: whether the key is there, after waiting for what has to be waited for."""
-        known = kid is not None and self.published.knows(kid, now)
-        attempt = self.published.look_for(kid, now, known=known)
-        if attempt is not None:
-            await asyncio.shield(attempt)
+        await self.published.look(kid, now)
         return kid is not None and self.published.knows(kid, now)
+
+
+async def turns() -> None:
+    """Let whatever can go on now do so."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_it_is_read_once_while_it_is_fresh() -> None:
@@ -61,12 +64,88 @@ async def test_it_is_read_once_while_it_is_fresh() -> None:
     assert door.asked == 1
 
 
-async def test_an_old_document_is_read_again_while_its_keys_are_used() -> None:
+@pytest.mark.parametrize("age", [LIFE, LIFE + 1, STALE - 1])
+async def test_an_old_document_is_read_again_before_its_keys_are_used(age: float) -> None:
     door = Door("a")
     await door.look("a", NOW)
-    assert await door.look("a", NOW + LIFE)
-    await asyncio.sleep(0)
+    door.kids = frozenset({"b"})
+    assert not await door.look("a", NOW + age)
+    assert await door.look("b", NOW + age)
     assert door.asked == 2
+
+
+async def test_many_who_find_the_document_old_wait_for_one_attempt_and_then_for_none() -> None:
+    door = Door("a")
+    await door.look("a", NOW)
+    door.gate = asyncio.Event()
+    looking = [asyncio.ensure_future(door.look("a", NOW + LIFE)) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert not any(look.done() for look in looking)
+    door.gate.set()
+    assert await asyncio.gather(*looking) == [True] * 20
+    assert await door.look("a", NOW + LIFE + 1)
+    assert door.asked == 2
+
+
+async def test_an_old_document_is_used_without_another_wait_where_reading_it_again_has_just_failed() -> None:
+    door = Door("a")
+    await door.look("a", NOW)
+    door.fault = Unreadable("down")
+    assert await door.look("a", NOW + LIFE)
+    assert door.published.look_for("a", NOW + LIFE + FLOOR - 1) is None
+    assert await door.look("a", NOW + LIFE + FLOOR - 1)
+    assert door.asked == 2
+
+
+async def test_a_key_that_somebody_else_gives_waits_for_no_attempt() -> None:
+    door = Door("a")
+    door.gate = asyncio.Event()
+    for now in (NOW, NOW + LIFE):
+        await door.published.look("x", now, elsewhere=True)
+    assert door.asked == 0
+    await asyncio.sleep(0)
+    assert door.asked == 1
+    await door.published.close()
+
+
+async def test_what_is_forgotten_is_read_anew_at_once_before_it_is_believed() -> None:
+    door = Door("a", "b")
+    await door.look("a", NOW)
+    door.kids = frozenset({"b"})
+    door.published.forget()
+    assert not await door.look("a", NOW + 1)
+    assert await door.look("b", NOW + 1)
+    assert door.asked == 2
+
+
+async def test_what_is_forgotten_is_not_believed_while_its_issuer_is_silent() -> None:
+    door = Door("a")
+    await door.look("a", NOW)
+    door.published.forget()
+    door.fault = Unreadable("down")
+    assert not await door.look("a", NOW + 1)
+    assert (door.published.usable(NOW + 1), door.published.reached(NOW + 1)) == (None, False)
+
+
+async def test_what_an_attempt_brings_that_began_before_is_forgotten_with_the_rest() -> None:
+    door = Door("a")
+    await door.look("b", NOW)
+    gates = [asyncio.Event(), asyncio.Event()]
+    door.gate = gates[0]
+    waiting = [asyncio.ensure_future(door.look(kid, NOW + LIFE)) for kid in ("a", "b")]
+    await turns()
+    door.published.forget()
+    door.gate = gates[1]
+    late = asyncio.ensure_future(door.look("b", NOW + LIFE))
+    await turns()
+    assert door.asked == 3
+    gates[0].set()
+    await turns()
+    assert not any(look.done() for look in (*waiting, late))
+    door.kids = frozenset({"b"})
+    gates[1].set()
+    assert await asyncio.gather(*waiting, late) == [False, True, True]
+    assert door.asked == 3
 
 
 async def test_many_at_once_make_one_attempt() -> None:
@@ -178,7 +257,7 @@ async def test_a_clock_that_is_set_back_does_not_block_attempts(back: float) -> 
 async def test_close_ends_an_attempt_that_is_under_way() -> None:
     door = Door("a")
     door.gate = asyncio.Event()
-    attempt = door.published.look_for("a", NOW, known=False)
+    attempt = door.published.look_for("a", NOW)
     assert attempt is not None
     await door.published.close()
     await door.published.close()

@@ -246,3 +246,33 @@ async def test_a_provider_on_loopback_is_found_over_http() -> None:
         for algorithm in ("RS256", "ES256"):
             assert (await verifier.verify(token(algorithm=algorithm, iss=server.url("/realm")), NOW)).subject == SUBJECT
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("age", [LIFE, LIFE + 1, STALE - 1])
+async def test_a_key_that_a_provider_withdrew_is_believed_no_longer_than_a_set_lives(age: float) -> None:
+    provider = Provider()
+    verifier = provider.verifier()
+    await verifier.verify(token(), NOW)
+    provider.publish("rsa2")
+    assert await end_of(verifier, at(NOW + LIFE - 1), NOW + LIFE - 1) == SUBJECT
+    assert await end_of(verifier, at(NOW + age), NOW + age) == "key"
+
+
+async def test_a_token_without_a_kid_waits_too_where_the_set_is_old() -> None:
+    provider = Provider()
+    verifier = provider.verifier()
+    await verifier.verify(token(), NOW)
+    provider.publish("rsa2")
+    assert await end_of(verifier, at(NOW + LIFE, header={"kid": ...}), NOW + LIFE) == "signature"
+
+
+async def test_keys_that_are_forgotten_are_read_anew_before_one_is_believed() -> None:
+    provider = Provider()
+    verifier = provider.verifier()
+    await verifier.verify(token(), NOW)
+    provider.publish("rsa2")
+    verifier.forget()
+    assert await end_of(verifier, at(NOW + 1), NOW + 1) == "key"
+    verifier.forget()
+    del provider.at[KEYS_URL]
+    assert await end_of(verifier, at(NOW + 2, signed_by="rsa2"), NOW + 2) == "unavailable"

@@ -167,6 +167,122 @@ async def test_a_withdrawn_key_is_untrusted_once_the_set_is_read_again() -> None
     assert await reason_of(keys, CHAIN, now=NOW + LIFE, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
 
 
+@pytest.mark.parametrize("age", [LIFE, LIFE + 1, STALE - 1])
+async def test_a_key_that_was_withdrawn_is_believed_no_longer_than_a_set_lives_however_seldom_one_asks(
+    age: float,
+) -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    door.keys = (public(100),)
+    assert await reason_of(keys, CHAIN, now=NOW + LIFE - 1, trust=trust) is None
+    assert await reason_of(keys, CHAIN, now=NOW + age, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
+    assert door.asked == 2
+
+
+async def test_after_a_reload_a_published_key_is_read_anew_before_it_is_believed() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    keys.forget()
+    assert await reason_of(keys, CHAIN, now=NOW + 1, trust=trust) is None
+    assert door.asked == 2
+    door.keys = (public(100),)
+    keys.forget()
+    assert await reason_of(keys, CHAIN, now=NOW + 2, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
+
+
+async def test_after_a_reload_a_silent_issuers_keys_are_unknown_but_for_the_pinned_ones() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key)
+    keys, trust = PublishedKeys(door.fetch), publishing()
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    door.answers = False
+    keys.forget()
+    assert await reason_of(keys, CHAIN, now=NOW + 1, trust=trust) is Reason.KEYS_UNAVAILABLE
+    assert await reason_of(keys, CHAIN, now=NOW + 1, trust=publishing(keys=door.keys)) is None
+
+
+async def test_a_revoked_key_is_untrusted_whoever_publishes_it_and_nobody_is_asked_for_it() -> None:
+    door = Publisher(SIGNERS[ISSUER].public_key, public(100))
+    keys = PublishedKeys(door.fetch)
+    assert await reason_of(keys, CHAIN, now=NOW, trust=publishing()) is None
+    trust = replace(publishing(), revoked_keys=frozenset({SIGNERS[ISSUER].public_key.thumbprint}))
+    assert await reason_of(keys, CHAIN, now=NOW + 1, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
+    door.answers = False
+    keys.forget()
+    assert await reason_of(keys, CHAIN, now=NOW + 2, trust=trust) is Reason.GRANT_KEY_UNTRUSTED
+    assert door.asked == 1
+    completed = await keys.complete(trust, invented(100), now=NOW + FLOOR)
+    assert SIGNERS[ISSUER].public_key not in completed.issuers[ISSUER].keys
+
+
+# two issuers
+
+OTHER_URL = "https://other.example/jwks.json"
+
+
+def both(first: str, published: dict[str, PublicKey], **changes: Any) -> tuple[PublishedKeys, Trust]:
+    """Two issuers that publish, ``first`` the first of the trust file, and what each publishes."""
+    mine = replace(TRUST.issuers[ISSUER], keys=(), jwks_url=URL, **changes)
+    other = replace(TRUST.issuers[OTHER_ISSUER], jwks_url=OTHER_URL)
+    issuers = {issuer.url: issuer for issuer in ((mine, other) if first == ISSUER else (other, mine))}
+
+    async def fetch(url: str) -> bytes:
+        return json.dumps({"keys": [published[url].jwk()]}).encode()
+
+    return PublishedKeys(fetch), make_trust(issuers=issuers)
+
+
+FIRST = pytest.mark.parametrize("first", [ISSUER, OTHER_ISSUER])
+
+
+@FIRST
+async def test_nobody_takes_an_issuers_grants_out_of_use_by_publishing_its_key(first: str) -> None:
+    key = SIGNERS[ISSUER].public_key
+    keys, trust = both(first, {URL: key, OTHER_URL: key})
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+
+
+async def test_a_key_that_one_issuer_publishes_waits_for_no_other() -> None:
+    keys, trust = both(ISSUER, {URL: SIGNERS[ISSUER].public_key, OTHER_URL: public(100)})
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is None
+    silent = asyncio.Event()
+
+    async def never(url: str) -> bytes:
+        await silent.wait()
+        raise Unreadable("down")
+
+    keys._fetch = never
+    keys._published[OTHER_ISSUER, OTHER_URL].forget()
+    assert await reason_of(keys, CHAIN, now=NOW + 1, trust=trust) is None
+    silent.set()
+
+
+@FIRST
+async def test_who_publishes_anothers_key_lends_it_nothing_of_that_issuers(first: str) -> None:
+    keys, trust = both(first, {URL: public(100), OTHER_URL: SIGNERS[ISSUER].public_key})
+    assert await reason_of(keys, CHAIN, now=NOW, trust=trust) is Reason.GRANT_ISSUER_UNTRUSTED
+
+
+@FIRST
+async def test_a_pinned_key_has_one_owner_whoever_publishes_it(first: str) -> None:
+    pinned = SIGNERS[OTHER_ISSUER]
+    keys, trust = both(first, {URL: pinned.public_key, OTHER_URL: pinned.public_key})
+    header = header_value(Forge(root_signer=pinned, root_head=root_header(pinned)).chain())
+    assert await reason_of(keys, header, now=NOW, trust=trust) is Reason.GRANT_ISSUER_UNTRUSTED
+
+
+@FIRST
+@pytest.mark.parametrize("use", ["identity", "agent"])
+async def test_a_key_for_another_use_becomes_no_grant_key_by_being_published(first: str, use: str) -> None:
+    key = public(100) if use == "identity" else SIGNERS[ROOT].public_key
+    identity = (public(100),) if use == "identity" else ()
+    keys, trust = both(first, {URL: SIGNERS[ISSUER].public_key, OTHER_URL: key}, identity_keys=identity)
+    completed = await keys.complete(trust, CHAIN, now=NOW)
+    assert completed.grant_key(key.thumbprint) is None
+    assert completed.grant_key(SIGNERS[ISSUER].public_key.thumbprint) is not None
+
+
 async def test_a_publisher_does_not_take_a_key_from_its_owner() -> None:
     door = Publisher(SIGNERS[OTHER_ISSUER].public_key, SIGNERS[ROOT].public_key, SIGNERS[ISSUER].public_key)
     completed = await PublishedKeys(door.fetch).complete(publishing(), CHAIN, now=NOW)
