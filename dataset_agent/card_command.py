@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from contract.canonical import InvalidJson, parse_json, unb64url
+from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
+from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import AsJson, paragraph, print_json, progress, say
@@ -20,19 +22,23 @@ from delegation.http import open_http
 from grants import jose
 from grants.key_store import KeyName
 from grants.signers import open_signer
-from grants.trust import TrustedAgent
+from grants.trust import TrustedAgent, load_trust
 
 _INDENT: Final = 4
 
 
 def card(
-    url: Annotated[str | None, typer.Argument(help="The dataset agent; default DATASET_AGENT_URL.")] = None,
+    url: Annotated[str | None, typer.Argument(help="The dataset agent's address; default its own.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="The agent's id; default the one that is pinned for the address.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a card, verify its signature with the pinned key, and show what may be asked."""
+    """Fetch a card, verify its signature with the agent's pinned key, and show what may be asked."""
     settings = load_settings(url=url)
+    asked, place = _asked(settings, url, agent)
     with progress("fetching the card"):
-        found = card_json(settings, asyncio.run(verified_card(settings)))
+        found = card_json(settings, asyncio.run(_fetched(settings, asked, place, guessed=agent is None)))
     if as_json:
         print_json(found)
         return
@@ -57,13 +63,49 @@ def _show(capability: dict[str, Any]) -> None:
         paragraph(f'ask "{example}"', indent=_INDENT)
 
 
-async def verified_card(settings: Settings) -> RemoteCard:
-    """The card of ``DATASET_AGENT_AGENT_ID`` at ``DATASET_AGENT_URL``. Raises as ``CardBook.card``."""
-    agent = pinned_agent(settings, settings.agent_id)
+def _asked(settings: Settings, url: str | None, agent_id: str | None) -> tuple[TrustedAgent, str]:
+    """Whose card, and where: an address alone is that of the agent the trust file has it for."""
+    if agent_id is None:
+        agent_id = settings.agent_id if url is None else _pinned_at(settings, url)
+    agent = pinned_agent(settings, agent_id)
+    return agent, settings.url if url is not None or agent_id == settings.agent_id else agent.url
+
+
+def _pinned_at(settings: Settings, url: str) -> str:
+    """The agent at an address; ``DATASET_AGENT_AGENT_ID``, which may have moved, where it is nobody's."""
+    agents = load_trust(settings.trust_path).agents.values()
+    there = [agent.id for agent in agents if _is_at(agent, url)]
+    if len(there) > 1 and settings.agent_id not in there:
+        raise DatasetAgentError(
+            Component.COMMAND,
+            Category.INVALID_INPUT,
+            "command.card.agent",
+            f"{settings.trust_path} has {', '.join(there)} at {url}: say which with --agent",
+        )
+    return there[0] if len(there) == 1 else settings.agent_id
+
+
+def _is_at(agent: TrustedAgent, url: str) -> bool:
+    return agent.url.rstrip("/") == url.rstrip("/")
+
+
+async def _fetched(settings: Settings, agent: TrustedAgent, url: str, *, guessed: bool) -> RemoteCard:
+    try:
+        return await verified_card(settings, agent, url)
+    except NotGranted as stop:
+        if stop.reason is not Reason.REMOTE_CARD_INVALID or not guessed or _is_at(agent, url):
+            raise
+        why = f"{settings.trust_path} has no agent at {url}, so it was taken for {agent.id}: --agent names another"
+        raise NotGranted(stop.reason, f"{stop.message}; {why}") from stop
+
+
+async def verified_card(settings: Settings, agent: TrustedAgent | None = None, url: str | None = None) -> RemoteCard:
+    """The card of an agent; of ``DATASET_AGENT_AGENT_ID`` at ``DATASET_AGENT_URL``. Raises as ``CardBook.card``."""
+    agent = agent or pinned_agent(settings, settings.agent_id)
     assertions = Assertions(open_signer(settings, KeyName.ROOT), settings.root_id)
     async with open_http(settings) as http:
         book = CardBook(http, assertions, private_network=settings.private_network, ttl=settings.card_ttl)
-        return await book.card(agent, settings.url, time.time())
+        return await book.card(agent, url or settings.url, time.time())
 
 
 def card_json(settings: Settings, verified: RemoteCard) -> dict[str, Any]:

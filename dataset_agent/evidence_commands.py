@@ -19,6 +19,7 @@ from evidence.checkpoint import InvalidReceipt, Receipt
 from evidence.entry import Entry
 from evidence.reader import LedgerFile
 from evidence.verify import LedgerReport, verify_ledger
+from grants.trust import TrustedAgent, load_trust
 
 evidence_app = typer.Typer(help="Read and verify the evidence ledgers.", no_args_is_help=True)
 
@@ -42,21 +43,29 @@ class Side(StrEnum):
     ROOT = "root"
 
 
-_OTHER: Final = {Side.REMOTE: Side.ROOT, Side.ROOT: Side.REMOTE}
 SideOption = Annotated[Side, typer.Option(help="Whose ledger.")]
+AgentOption = Annotated[str | None, typer.Option("--agent", help="The agent that signs it; default: the side's own.")]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="A ledger file; default: the side's own.")]
 
 
 @evidence_app.command("list")
 def list_rows(
     side: SideOption = Side.REMOTE,
+    agent: AgentOption = None,
     ledger: LedgerOption = None,
     limit: Annotated[int, typer.Option(min=1, help="The newest so many rows.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List ledger rows: who decided what under which policy. Subjects are shown as commitments."""
-    file = LedgerFile(ledger or ledger_path(load_settings(), side))
-    size = file.checkpoint().size
+    """List ledger rows: who decided what under which policy. Subjects are shown as commitments.
+
+    Rows are not verified; with --agent it is at least looked at whose ledger it is.
+    """
+    settings = load_settings()
+    file = LedgerFile(ledger or ledger_path(settings, side))
+    newest = file.checkpoint()
+    if agent is not None and not newest.verifies(audited_agent(settings, agent).every_key):
+        raise fail(f"{file.path} is not the ledger of {agent}{_whose(settings, file.path, but=agent)}")
+    size = newest.size
     rows = [_row(entry) for entry in file.rows(start=max(0, size - limit))]
     if as_json:
         print_json(rows)
@@ -68,45 +77,54 @@ def list_rows(
 @evidence_app.command("verify")
 def verify(
     side: SideOption = Side.REMOTE,
+    agent: AgentOption = None,
     ledger: LedgerOption = None,
     receipt: Annotated[Path | None, typer.Option(help="A later receipt: it shows a cut tail.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify every row and checkpoint against the side's public keys; the first bad row is named."""
+    """Verify every row and checkpoint against the agent's public keys; the first bad row is named."""
     settings = load_settings()
     path = ledger or ledger_path(settings, side)
-    keys = ledger_keys(settings, side)
-    report = verify_ledger(path, keys, receipt=_receipt(receipt))
+    signer = audited_agent(settings, agent or _agent_of(settings, side))
+    name = f"{side} ledger" if agent is None else f"ledger of {agent}"
+    report = verify_ledger(path, signer.every_key, receipt=_receipt(receipt))
     if as_json:
         print_json(report.public())
     elif report.ok:
-        _tell_whole(report, path, side, keys)
+        _tell_whole(report, path, name, signer)
     elif not report.is_ledger:
         raise fail(f"{path} is {report.problem}")
-    elif _is_whole(settings, path, other := _OTHER[side]):
-        raise fail(f"{path} is the {other} side's ledger, and whole as such: add --side {other}")
+    elif whose := _whose(settings, path, but=signer.id):
+        raise fail(f"{path} is not the {name}{whose}")
     else:
-        raise fail(f"the {side} ledger {path} is NOT whole: {damage(report)}")
+        raise fail(f"the {name} {path} is NOT whole: {damage(report)}")
     if not report.ok:
         raise typer.Exit(EXIT_FAULT)
 
 
-def _tell_whole(report: LedgerReport, path: Path, side: Side, keys: tuple[PublicKey, ...]) -> None:
-    say(f"The {side} ledger is whole: {report.size} rows")
+def _tell_whole(report: LedgerReport, path: Path, name: str, signer: TrustedAgent) -> None:
+    say(f"The {name} is whole: {report.size} rows")
     say(f"  file {path}")
     say(f"  root {report.root}")
     for signed in report.signed_by:
-        key = "kid" if signed.kid == keys[0].thumbprint else "retired kid"
         some = "" if signed.rows == signed.last - signed.first + 1 else f"{signed.rows} of "
-        say(f"  {key} {signed.kid}: {some}rows {signed.first} to {signed.last}")
+        say(f"  {_kid(signed.kid, signer)}: {some}rows {signed.first} to {signed.last}")
 
 
-def _is_whole(settings: Settings, path: Path, side: Side) -> bool:
-    """Whether a ledger that was taken away is one of this side's."""
-    try:
-        return verify_ledger(path, ledger_keys(settings, side)).ok
-    except DatasetAgentError:  # this side is not pinned here
-        return False
+def _kid(kid: str, signer: TrustedAgent) -> str:
+    """A key with what the trust file has it for."""
+    if kid == signer.key.thumbprint:
+        return f"kid {kid}"
+    return f"{'retired' if signer.accepted_key(kid) is None else 'further accepted'} kid {kid}"
+
+
+def _whose(settings: Settings, path: Path, *, but: str) -> str:
+    """The end of a sentence about a ledger that is another pinned agent's, and whole as such; else nothing."""
+    for owner in load_trust(settings.trust_path).agents.values():
+        if owner.id != but and verify_ledger(path, owner.every_key).ok:
+            sides = [f"--side {side}" for side in Side if _agent_of(settings, side) == owner.id]
+            return f": it is the one of {owner.id}, and whole as such; add {next(iter(sides), f'--agent {owner.id}')}"
+    return ""
 
 
 def damage(report: LedgerReport) -> str:
@@ -122,7 +140,11 @@ def ledger_path(settings: Settings, side: Side) -> Path:
 
 def ledger_keys(settings: Settings, side: Side) -> tuple[PublicKey, ...]:
     """The pinned key that signs a side's checkpoints, and those that did before."""
-    return audited_agent(settings, settings.agent_id if side is Side.REMOTE else settings.root_id).every_key
+    return audited_agent(settings, _agent_of(settings, side)).every_key
+
+
+def _agent_of(settings: Settings, side: Side) -> str:
+    return settings.agent_id if side is Side.REMOTE else settings.root_id
 
 
 def _row(entry: Entry) -> dict[str, Any]:

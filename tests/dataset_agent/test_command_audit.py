@@ -196,8 +196,38 @@ def test_the_other_sides_ledger_is_told_apart(kept: Evidence, tmp_path: Path) ->
     copy = kept.copy(tmp_path, "root")
     run = kept.command("evidence", "verify", "--ledger", str(copy))
     assert run.code == 1
-    assert run.line == f"error: {copy} is the root side's ledger, and whole as such: add --side root"
+    assert run.line == (
+        f"error: {copy} is not the remote ledger: it is the one of {ROOT}, and whole as such; add --side root"
+    )
     assert kept.command("evidence", "verify", "--ledger", str(copy), "--side", "root").code == 0
+
+
+def test_a_ledger_of_any_pinned_agent_is_verified_with_its_keys_and_another_is_told_whose_it_is(
+    kept: Evidence, tmp_path: Path
+) -> None:
+    copy = str(kept.copy(tmp_path, "root"))
+    away = {"AGENT_ID": "urn:dataset-agent:other", "ROOT_ID": "urn:dataset-agent:other-root"}
+    run = kept.command("evidence", "verify", "--ledger", copy, "--agent", ROOT, **away)
+    assert run.code == 0
+    assert run.out.startswith(f"The ledger of {ROOT} is whole: 3 rows\n")
+    for verb, first in (("verify", f"not the ledger of {REMOTE}"), ("list", f"not the ledger of {REMOTE}")):
+        run = kept.command("evidence", verb, "--ledger", copy, "--agent", REMOTE, **away)
+        assert run.code == 1
+        assert first in run.line
+        assert run.line.endswith(f"it is the one of {ROOT}, and whole as such; add --agent {ROOT}")
+    assert len(kept.command("evidence", "list", "--ledger", copy, "--agent", ROOT, "--json").json) == 3
+    run = kept.command("evidence", "verify", "--ledger", copy, "--agent", "urn:somebody:else")
+    assert run.code == 2
+    assert "pins no agent urn:somebody:else" in run.line
+
+
+def test_a_key_that_is_still_accepted_is_not_called_retired(kept: Evidence, tmp_path: Path) -> None:
+    trust = tmp_path / "trust.toml"
+    text = (kept.home / "trust.toml").read_text()
+    trust.write_text(text.replace("retired_keys", "keys"))
+    run = kept.command("evidence", "verify", TRUST_FILE=str(trust))
+    assert run.code == 0
+    assert f"  further accepted kid {kept.kids[REMOTE][0]}: rows 0 to 0\n" in run.out
 
 
 def test_an_edited_row_is_named(kept: Evidence, tmp_path: Path) -> None:

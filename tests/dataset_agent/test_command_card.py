@@ -1,0 +1,62 @@
+"""``card`` of any pinned agent: by its address or by its id, each verified with that agent's own key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grants.trust import load_trust
+from grants.trust_editor import edit_trust
+from tests.dataset_agent.command_line import CommandLine
+from tests.evidence.evidence_builders import SeedSigner
+from tests.running_agent import RunningAgent, agent_home, running_agent
+
+OTHER = "urn:dataset-agent:other"
+
+
+@pytest.fixture(scope="module")
+def other(agent: RunningAgent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
+    """A second dataset agent, which the trust file of the first has at its address."""
+    home = agent_home(tmp_path_factory.mktemp("other"), agent_id=OTHER)
+    with running_agent(home) as running:
+        with edit_trust(agent.settings.trust_path) as trust:
+            trust.enter_agent(OTHER, running.url, load_trust(home.trust_path).agents[OTHER].key, withdraw=False)
+        yield running
+
+
+def test_an_address_alone_is_verified_as_the_agent_that_is_pinned_there(
+    command: CommandLine, other: RunningAgent
+) -> None:
+    told = command("card", other.url + "/", "--json")
+    assert told.code == 0, told.err
+    assert told.json["agent_id"] == OTHER
+    assert told.json["kid"] == other.lifecycle.service.signer.public_key.thumbprint
+
+
+def test_an_id_alone_is_fetched_from_its_address(command: CommandLine, other: RunningAgent) -> None:
+    told = command("card", "--agent", OTHER, "--json").json
+    assert (told["agent_id"], told["url"]) == (OTHER, other.url)
+    assert command("card", "--json").json["agent_id"] == "urn:dataset-agent:remote"
+
+
+def test_who_is_at_an_address_that_is_not_pinned_is_said_to_be_a_guess(
+    command: CommandLine, other: RunningAgent
+) -> None:
+    elsewhere = other.url.replace("127.0.0.1", "localhost")
+    run = command("card", elsewhere)
+    assert run.code == 4
+    assert (
+        f"has no agent at {elsewhere}, so it was taken for urn:dataset-agent:remote: --agent names another" in run.line
+    )
+    assert "so it was taken for" not in command("card", elsewhere, "--agent", OTHER).err
+
+
+def test_an_address_of_two_agents_wants_the_one_that_is_meant(command: CommandLine, other: RunningAgent) -> None:
+    with edit_trust(Path(command.settings["HOME"]) / "trust.toml") as trust:
+        trust.enter_agent("urn:dataset-agent:twin", other.url, SeedSigner(77).public_key, withdraw=False)
+    run = command("card", other.url)
+    assert run.code == 2
+    assert run.line.endswith(f"has {OTHER}, urn:dataset-agent:twin at {other.url}: say which with --agent")
+    assert command("card", other.url, "--agent", OTHER).code == 0
