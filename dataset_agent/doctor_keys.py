@@ -27,16 +27,17 @@ _CHECKS: Final = {
 def check_keys(settings: Settings) -> Iterator[Finding]:
     """Every key of the roles that are here; another role's is absent, and nothing is wrong with that."""
     for name, told in _CHECKS.items():
-        if _is_here(settings, name):
+        if is_here(settings, name):
             yield check(told, lambda name=name: _opened(settings, name))  # type: ignore[misc]
         elif name is not KeyName.IDENTITY:
             yield Finding(told, "absent", "only needed where that role runs: dataset-agent keys init")
-    if _is_here(settings, KeyName.REMOTE):
+    if is_here(settings, KeyName.REMOTE):
         yield check("cache secret", lambda: load_secret(settings))
     yield from _rotation(settings, time.time())
 
 
-def _is_here(settings: Settings, name: KeyName) -> bool:
+def is_here(settings: Settings, name: KeyName) -> bool:
+    """Whether the role that signs with this key runs in this home."""
     return KeyStore.of(settings, name).current.exists() or _outside(settings, name) is not None
 
 

@@ -86,27 +86,33 @@ def _add_capability(dataset: Path) -> None:
 
 
 def _introduce(homes: Homes) -> None:
-    """Public keys only, as three operators would exchange them."""
+    """Public keys only, as three operators would exchange them, and what each believes of the others.
+
+    The lists are what each operator knows of whose data is where; no card changes them.
+    """
     root, purification, chromatography = (
         load_trust(settings.trust_path) for settings in (homes.root, homes.purification, homes.chromatography)
     )
-    _pin(homes.root, (purification, chromatography))
-    _pin(homes.purification, (root, chromatography))
-    _pin(homes.chromatography, (root, purification), but=ROOT)
+    _pin(homes.root, purification, PURIFICATION, serves=[BATCHES])
+    _pin(homes.root, chromatography, CHROMATOGRAPHY, serves=[RUNS])
+    _pin(homes.purification, root, ROOT, serves=[])
+    _pin(homes.purification, chromatography, CHROMATOGRAPHY, serves=[RUNS], asks=False)
+    _pin(homes.chromatography, root)
+    _pin(homes.chromatography, purification, PURIFICATION, serves=[])
 
 
-def _pin(settings: Settings, others: Iterable[Trust], *, but: str = "") -> None:
+def _pin(settings: Settings, other: Trust, name: str = "", *, serves: Iterable[str] = (), asks: bool = True) -> None:
+    """The issuers of the other's trust file, and its agent ``name``."""
     with edit_trust(settings.trust_path) as trust:
-        for other in others:
-            for issuer in other.issuers.values():
-                trust.enter_issuer(
-                    issuer.url,
-                    key=issuer.keys[0],
-                    identity_key=issuer.identity_keys[0],
-                    tenants=issuer.tenants,
-                    subject_prefix=issuer.subject_prefix,
-                    withdraw=False,
-                )
-            for agent in other.agents.values():
-                if agent.id != but:
-                    trust.enter_agent(agent.id, agent.url, agent.key, withdraw=False)
+        for issuer in other.issuers.values():
+            trust.enter_issuer(
+                issuer.url,
+                key=issuer.keys[0],
+                identity_key=issuer.identity_keys[0],
+                tenants=issuer.tenants,
+                subject_prefix=issuer.subject_prefix,
+                withdraw=False,
+            )
+        agent = other.agents.get(name)
+        if agent is not None:
+            trust.enter_agent(agent.id, agent.url, agent.key, withdraw=False, datasets=serves, asks=asks)

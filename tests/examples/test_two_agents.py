@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from contract.settings import Settings
+from dataset_agent.doctor_trust import check_trust
 from examples.two_agents.__main__ import Story
 from examples.two_agents.homes import CHROMATOGRAPHY, PURIFICATION, ROOT, build_homes
 from examples.two_agents.middle import TRIES
@@ -85,4 +87,21 @@ def test_the_three_share_nothing_but_public_keys(tmp_path: Path) -> None:
         "root/keys/issuer/grant.jwk",
         "root/keys/issuer/identity.jwk",
         "root/keys/root/holder.jwk",
+    ]
+
+
+def test_each_says_for_itself_whose_data_is_where_and_who_only_answers(tmp_path: Path) -> None:
+    homes = build_homes(tmp_path, purification_url="http://127.0.0.1:1", chromatography_url="http://127.0.0.1:2")
+    batches, runs = frozenset({"purification-batches"}), frozenset({"chromatography-results"})
+
+    def told(settings: Settings) -> dict[str, tuple[frozenset[str] | None, bool]]:
+        agents = load_trust(settings.trust_path).agents
+        return {name: (agent.datasets, agent.asks) for name, agent in agents.items() if agent.datasets is not None}
+
+    assert told(homes.root) == {PURIFICATION: (batches, True), CHROMATOGRAPHY: (runs, True)}
+    assert told(homes.purification) == {ROOT: (frozenset(), True), CHROMATOGRAPHY: (runs, False)}
+    assert told(homes.chromatography) == {PURIFICATION: (frozenset(), True)}
+    findings = [finding for settings in (homes.root, homes.purification) for finding in check_trust(settings)]
+    assert [(finding.check, finding.status, finding.advice) for finding in findings] == [
+        ("delegation of purification-batches assess_polishing", "ok", "")
     ]

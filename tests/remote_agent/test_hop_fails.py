@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,33 @@ def test_an_agent_nobody_pinned_is_not_asked(two: ChainWorld) -> None:
     agent.run(agent.lifecycle.reload())
     decision = stopped(two, two.ask(), Reason.REMOTE_CARD_INVALID)
     assert "no key is pinned" in decision["rationale"]
+
+
+@pytest.mark.parametrize("listed", [("elsewhere",), ()])
+def test_an_agent_is_not_asked_for_a_dataset_that_it_is_not_believed_to_serve(
+    two: ChainWorld, listed: tuple[str, ...]
+) -> None:
+    before = two.counts()
+    trusting(two, agent_id(2), datasets=frozenset(listed))
+    decision = stopped(two, two.ask(), Reason.REMOTE_CARD_INVALID)
+    assert decision["rationale"] == f"trust.toml does not list {dataset(2)} for {agent_id(2)}"
+    assert two.counts() == [before[0] + 1, before[1]]
+
+
+def test_an_agent_that_is_only_asked_completes_answers_and_is_no_client(two: ChainWorld) -> None:
+    trusting(two, agent_id(2), datasets=frozenset({dataset(2)}), asks=False)
+    assert amounts(two.ask()) == [110]
+    call = two.call(1)
+    assert two.post(1, call, two.leaf(two.root_token(), call), by=2).status_code == 401
+
+
+def trusting(world: ChainWorld, name: str, **changes: Any) -> None:
+    """Change what the first agent's trust file says of another, and have it read."""
+    with edit_trust(world.settings(1).trust_path) as trust:
+        agents = {**trust.trust.agents, name: replace(trust.trust.agents[name], **changes)}
+        trust.trust = replace(trust.trust, agents=agents)
+    agent = world.agents[0]
+    agent.run(agent.lifecycle.reload())
 
 
 def test_another_revision_there_than_the_grant_names_is_stale(two: ChainWorld) -> None:
