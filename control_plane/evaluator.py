@@ -21,8 +21,8 @@ from pydantic import ValidationError
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.principal import Principal
+from control_plane.model_faults import faults_in
 from control_plane.policy import PolicyAnswer, PolicyRequest, PolicySet
-from control_plane.yaml_reader import faults_in
 
 DECISION_PATH: Final = "/v1/data/dataset_agent/decision"
 MAX_ANSWER_BYTES: Final = 256 * 1024

@@ -20,7 +20,8 @@ from contract.principal import AttributeValue, Principal
 from contract.schema import Strict
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
-from control_plane.yaml_reader import Document, UnreadableFile, faults_in, read_document
+from control_plane.model_faults import faults_in
+from control_plane.yaml_reader import Document, UnreadableFile, read_document
 
 _Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=r"^[^\s\x00]+$")]
 _Names = Annotated[tuple[Slug, ...], Field(strict=False)]

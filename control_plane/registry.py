@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
 from control_plane.descriptor import DatasetManifest
-from control_plane.yaml_reader import MAX_FAULTS, Document, UnreadableFile, faults_in, read_document
+from control_plane.model_faults import MAX_FAULTS, faults_in
+from control_plane.yaml_reader import Document, UnreadableFile, read_document
 
 DESCRIPTOR_FILES = ("descriptor.yaml", "descriptor.yml", "descriptor.json")
 _RESERVED = frozenset({"policies"})

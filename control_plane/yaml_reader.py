@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from pydantic import ValidationError
 
 from contract.ids import is_slug
 
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_NESTING: Final = 24
-MAX_FAULTS: Final = 3
-MAX_TOLD_CHARS: Final = 900
 
 
 class UnreadableFile(ValueError):
@@ -102,19 +99,6 @@ def parse_document(data: bytes) -> Document:
         raise (
             error if isinstance(error, UnreadableFile) else UnreadableFile("holds a value that is not valid")
         ) from error
-
-
-def faults_in(error: ValidationError, document: Document | None = None) -> str:
-    """The first ``MAX_FAULTS`` errors of a pydantic model on one line, each with its place."""
-    document = document or Document(None, None)
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = []
-    for problem in found[:MAX_FAULTS]:
-        place, message = document.place(problem["loc"]), problem["msg"].removeprefix("Value error, ")
-        told.append(f"{place}: {message}" if place else message)
-    more = f"; and {len(found) - MAX_FAULTS} more" if len(found) > MAX_FAULTS else ""
-    text = " ".join("; ".join(told).split())[:MAX_TOLD_CHARS]
-    return "".join(char if char.isprintable() else "?" for char in text) + more
 
 
 def _member(value: Any, part: int | str) -> Any:

@@ -85,7 +85,7 @@ def test_nothing_but_the_exact_identity_finds_anyone(issuer: str, subject: str) 
         (ENTRY.replace("internal", "secret"), "clearance"),
         (ENTRY.replace("subject: u-1, ", ""), "subject"),
         (ENTRY.replace("u-1", '"u 1"'), "subject"),
-        (ENTRY.replace("}", ", role: admin}"), "Extra inputs"),
+        (ENTRY.replace("}", ", role: admin}"), "is unknown here"),
         (ENTRY.replace("}", ", entitlements: {plants: read}}"), "entitlements"),
         (ENTRY.replace("}", ", attributes: {site: 1.5}}"), "attributes"),
         (ENTRY.replace("u-1", unicodedata.normalize("NFD", "é")), "NFC"),

@@ -1,0 +1,72 @@
+"""What is wrong with a file, for whoever wrote it: each cause once, in words of files and not of models."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from control_plane.yaml_reader import Document
+
+MAX_FAULTS: Final = 3
+MAX_TOLD_CHARS: Final = 900
+_MAX_NAME: Final = 40
+
+_WORDS: Final = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown here",
+    "string_type": "must be text; put it in quotes",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "dict_type": "must have members, each with a name",
+    "model_type": "must have members, each with a name",
+    "model_attributes_type": "must have members, each with a name",
+}
+
+
+def faults_in(error: ValidationError, document: Document | None = None) -> str:
+    """The first ``MAX_FAULTS`` causes of a pydantic error on one line, each with its place."""
+    document = document or Document(None, None)
+    found = list(_causes(error.errors(include_url=False, include_context=False, include_input=False)))
+    told = [f"{place}: {message}" if (place := document.place(loc)) else message for loc, message in found[:MAX_FAULTS]]
+    more = f"; and {len(found) - MAX_FAULTS} more" if len(found) > MAX_FAULTS else ""
+    text = " ".join("; ".join(told).split())[:MAX_TOLD_CHARS]
+    return "".join(char if char.isprintable() else "?" for char in text) + more
+
+
+def _causes(problems: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    """Place and message of each cause, in their order.
+
+    A name that is misspelt is one: not that it is unknown, and again that the name it stands
+    for is missing.
+    """
+    missing = {problem["loc"] for problem in problems if problem["type"] == "missing"}
+    meant = {}
+    for problem in problems:
+        loc = problem["loc"]
+        if problem["type"] == "extra_forbidden" and (right := _meant(loc, missing)) is not None:
+            missing.remove(right)
+            meant[loc] = right[-1]
+    for problem in problems:
+        loc, kind = problem["loc"], problem["type"]
+        if loc in meant:
+            yield loc, f"is unknown here; write {meant[loc]}"
+        elif kind != "missing" or loc in missing:
+            yield loc, _WORDS.get(kind) or _bare(str(problem["msg"]))
+
+
+def _bare(message: str) -> str:
+    return message.removeprefix("Value error, ").replace("Input should be ", "must be ", 1)
+
+
+def _meant(loc: tuple[int | str, ...], missing: set[tuple[int | str, ...]]) -> tuple[int | str, ...] | None:
+    """Of the missing names beside an unknown one the one that it looks like."""
+    beside = {str(other[-1]): other for other in missing if other[:-1] == loc[:-1]}
+    alike = difflib.get_close_matches(str(loc[-1])[:_MAX_NAME], sorted(beside), n=1)
+    return beside[alike[0]] if alike else None
