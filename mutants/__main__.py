@@ -162,8 +162,8 @@ def searched(root: Path, path: str) -> Iterator[list[str]]:
         for file in sorted((root / folder).glob("test_*.py"))
         if stem in file.stem or any(word in file.stem for word in NEAR.get(path, ()))
     ]
-    if near:
-        yield near
+    for file in near:
+        yield [file]
     for folder in SEARCHED[package]:
         yield [folder]
 

@@ -826,3 +826,20 @@ def test_verification_spends_nothing() -> None:
     chain = make_chain()
     assert refusal(chain, client=SECOND)
     assert accept(chain) == accept(header_value(chain))
+
+
+def test_what_is_wrong_with_claims_is_told_by_the_name_of_a_claim_and_never_by_its_value() -> None:
+    told = {}
+    for name, edit in {
+        "contradict": lambda claims: claims.update(exp=claims["nbf"]),
+        "unknown": lambda claims: claims.update(privileges="all"),
+        "named": lambda claims: claims.update(sub=""),
+    }.items():
+        with pytest.raises(NotGranted) as stop:
+            accept(Forge().chain(edit_leaf=edit))
+        told[name] = stop.value.message
+    assert told == {
+        "contradict": "the claims contradict one another",
+        "unknown": "there is an unknown claim",
+        "named": "the claim sub is missing or not acceptable",
+    }
