@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contract.verdict import Verdict as Verdict
     from evidence.dsse import InvalidProvenance as InvalidProvenance
     from evidence.provenance import verify_provenance as verify_provenance
+    from evidence.provenance import verify_saved as verify_saved
     from evidence.tree import verify_tree as verify_tree
     from evidence.verify import verify_ledger as verify_ledger
     from grants.trust import load_trust as load_trust
@@ -58,6 +59,7 @@ _PUBLIC: Final = {
     "load_trust": "grants.trust",
     "verify_ledger": "evidence.verify",
     "verify_provenance": "evidence.provenance",
+    "verify_saved": "evidence.provenance",
     "verify_tree": "evidence.tree",
 }
 
@@ -73,6 +75,7 @@ __all__ = [
     "load_trust",
     "verify_ledger",
     "verify_provenance",
+    "verify_saved",
     "verify_tree",
 ]
 

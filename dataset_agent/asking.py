@@ -74,9 +74,10 @@ def _answer(principal: str, wanted: dict[str, Any], save: Path | None, rows: int
 
 
 def _saved(answer: Answer, path: Path) -> bool:
-    if answer.document is None or answer.asking.verified is None:
+    """What an auditor needs in one file: the root agent's statement, with those of all who answered inside."""
+    if answer.document is None or answer.asking.relayed is None:
         return False
-    write_artifact(path, Artifact(envelope=dict(answer.asking.verified.envelope), body=answer.document.body))
+    write_artifact(path, Artifact(envelope=dict(answer.asking.relayed), body=answer.document.body))
     return True
 
 

@@ -30,6 +30,6 @@ def pinned_agent(settings: Settings, agent_id: str) -> TrustedAgent:
             Component.COMMAND,
             Category.NOT_FOUND,
             "command.agent.unknown",
-            f"{settings.trust_path} pins no agent {agent_id}: name one that is in the file ({known})",
+            f"{settings.trust_path} pins no agent {agent_id}: name one that is in the file with --agent ({known})",
         )
     return agent

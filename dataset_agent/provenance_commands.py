@@ -10,6 +10,7 @@ import typer
 
 from contract.canonical import InvalidJson, parse_json
 from contract.schema import ResultColumn
+from contract.settings import Settings
 from contract.signing import PublicKey
 from dataset_agent.answer_display import result_table
 from dataset_agent.configuration import load_settings
@@ -34,7 +35,9 @@ def provenance_group() -> None:
 @provenance_app.command("verify")
 def verify(
     file: Annotated[Path, typer.Argument(help="A saved answer: ask --save FILE.")],
-    agent: Annotated[str | None, typer.Option(help="The dataset agent's id; default: the configured one.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="The agent that signed; default: the configured one that it says.")
+    ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Show the rows that are vouched for.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,9 +46,9 @@ def verify(
     It says what the answer vouches for, and which agent asked which other.
     """
     settings = load_settings()
-    signer = audited_agent(settings, agent or settings.agent_id)
-    agents = load_trust(settings.trust_path).agents
     artifact = read_artifact(file)
+    signer = audited_agent(settings, agent or _configured(artifact, settings))
+    agents = load_trust(settings.trust_path).agents
     try:
         statement, key = verify_saved(artifact.envelope, signer.every_key, body=artifact.body, agent_id=signer.id)
         branches = verify_tree(statement, {name: pinned.every_key for name, pinned in agents.items()})
@@ -166,13 +169,24 @@ def _show_rows(statement: Statement, body: bytes) -> None:
     result_table(document, "", limit=count)
 
 
+def _configured(artifact: Artifact, settings: Settings) -> str:
+    """Of the two agents of the settings the one that the file says to be of; that it is, its key has to prove."""
+    return settings.root_id if _named(artifact) == settings.root_id else settings.agent_id
+
+
 def _pinned_name(artifact: Artifact, agents: Mapping[str, TrustedAgent]) -> str | None:
     """Whose the envelope says it is, *unverified*, where that is an agent of the trust file."""
+    name = _named(artifact)
+    return name if name in agents else None
+
+
+def _named(artifact: Artifact) -> str | None:
+    """Whose the envelope says it is, *unverified*; ``None`` where it says nothing readable."""
     try:
         name = parse_json(payload_of(artifact.envelope), limit=MAX_ARTIFACT_BYTES)["predicate"]["agent"]["id"]
     except (InvalidProvenance, InvalidJson, KeyError, TypeError):
         return None
-    return name if isinstance(name, str) and name in agents else None
+    return name if isinstance(name, str) else None
 
 
 def _read(body: bytes) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -79,10 +80,11 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
 def test_a_saved_answer_is_verified_with_nothing_running_and_says_what_it_vouches_for(kept: Evidence) -> None:
     run = kept.command("provenance", "verify", str(kept.after))
     assert run.code == 0
-    assert run.out.startswith(f"The provenance holds: signed by {REMOTE}\n")
+    assert run.out.startswith(f"The provenance holds: signed by {ROOT}\n")
+    assert "It rests on what 1 more agent answered" in run.out
     assert max(len(line) for line in run.out.splitlines()) <= 80
     told = dict(re.findall(r"^([a-z][\w -]*?)  +(\S.*?) *$", run.out, re.M))
-    assert told["with key"] == kept.kids[REMOTE][1]
+    assert told["with key"] == kept.kids[ROOT][1]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", told["signed at"])
     assert told["decision"] == "GRANTED by BPD-DATA-014, policies 2026.09.01"
     assert (told["dataset"], told["capability"], told["rows"]) == ("purification-batches", "compare_batches", "2")
@@ -101,7 +103,9 @@ def test_the_rows_are_shown_where_they_are_asked_for(kept: Evidence) -> None:
 def test_a_program_reads_who_signed_what_and_the_result(kept: Evidence) -> None:
     told = kept.command("provenance", "verify", str(kept.after), "--json").json
     assert told["verified"] is True
-    assert told["signed_by"] == {"agent_id": REMOTE, "kid": kept.kids[REMOTE][1], "retired": False}
+    assert told["signed_by"] == {"agent_id": ROOT, "kid": kept.kids[ROOT][1], "retired": False}
+    below = told["tree"]["upstream"]
+    assert [(b["agent_id"], b["kid"], b["asked_by"]) for b in below] == [(REMOTE, kept.kids[REMOTE][1], ROOT)]
     assert told["statement"]["predicate"]["operation"]["capability"] == "compare_batches"
     assert told["result"]["row_count"] == len(told["result"]["rows"]) == 2
 
@@ -109,10 +113,32 @@ def test_a_program_reads_who_signed_what_and_the_result(kept: Evidence) -> None:
 def test_an_answer_from_before_the_keys_changed_still_verifies_and_names_the_retired_key(kept: Evidence) -> None:
     run = kept.command("provenance", "verify", str(kept.before))
     assert run.code == 0
-    assert f"{kept.kids[REMOTE][0]} (retired)" in run.out
+    assert f"{kept.kids[ROOT][0]} (retired)" in run.out
     assert "the key is retired" in run.err
+    assert "a key in the tree is retired" in run.err
     told = kept.command("provenance", "verify", str(kept.before), "--json").json
+    assert told["signed_by"] == {"agent_id": ROOT, "kid": kept.kids[ROOT][0], "retired": True}
+    assert [(b["kid"], b["retired"]) for b in told["tree"]["upstream"]] == [(kept.kids[REMOTE][0], True)]
+
+
+def _of_the_dataset_agent_alone(file: Path, folder: Path) -> str:
+    """As files were saved before: the dataset agent's own envelope."""
+    saved = json.loads(file.read_text())
+    statement = json.loads(base64.b64decode(saved["envelope"]["payload"]))
+    older = folder / "older.json"
+    older.write_text(json.dumps(saved | {"envelope": statement["predicate"]["upstream"][0]["envelope"]}))
+    return str(older)
+
+
+def test_a_file_with_the_dataset_agents_envelope_alone_still_verifies(kept: Evidence, tmp_path: Path) -> None:
+    older = _of_the_dataset_agent_alone(kept.before, tmp_path)
+    told = kept.command("provenance", "verify", older, "--json").json
     assert told["signed_by"] == {"agent_id": REMOTE, "kid": kept.kids[REMOTE][0], "retired": True}
+    assert told["tree"]["upstream"] == []
+    assert kept.command("provenance", "verify", older, "--agent", REMOTE).code == 0
+    wrong = kept.command("provenance", "verify", older, "--agent", ROOT)
+    assert wrong.code == 1
+    assert wrong.line.endswith(f"it says to be of {REMOTE}: --agent {REMOTE}")
 
 
 def _edited(kept: Evidence, folder: Path, **members: Any) -> str:
@@ -136,7 +162,7 @@ def test_an_answer_of_an_unknown_key_names_it(kept: Evidence, tmp_path: Path) ->
     assert kept.command("keys", "init", HOME=str(tmp_path)).code == 0
     run = kept.command("provenance", "verify", str(kept.after), HOME=str(tmp_path))
     assert run.code == 1
-    assert f"signed by a key that is not trusted here (kid {kept.kids[REMOTE][1]})" in run.line
+    assert f"signed by a key that is not trusted here (kid {kept.kids[ROOT][1]})" in run.line
 
 
 def test_a_file_that_is_no_answer_or_an_agent_nobody_pins_is_one_line(kept: Evidence) -> None:
