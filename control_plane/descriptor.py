@@ -40,14 +40,16 @@ class Freshness(Strict):
     reuse_s: int = Field(default=3_600, ge=1, le=86_400 * 30)
 
 
+_PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"
+_AgentId = Annotated[str, Field(max_length=MAX_ID_BYTES, pattern=_PRINTABLE)]
+_Named = Annotated[str, Field(max_length=255, pattern=_PRINTABLE)]
+
+
 class Source(Strict):
-    """Where the data comes from, for provenance."""
+    """Where the data comes from: signed beside every result, so on one line and short."""
 
-    system: Text
-    source: Text
-
-
-_AgentId = Annotated[str, Field(max_length=MAX_ID_BYTES, pattern=r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$")]
+    system: _Named
+    source: _Named
 
 
 class Delegation(Strict):

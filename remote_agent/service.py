@@ -47,7 +47,7 @@ class ServedDataset:
 
     @property
     def as_of(self) -> str:
-        return self.descriptor.as_of.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return self.descriptor.as_of.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 @dataclass(frozen=True, slots=True)
