@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from contract.authority import Authority
-from contract.canonical import sha256_hex
+from contract.canonical import InvalidJson, parse_json, sha256_hex
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
 from evidence.dsse import payload_of, sign_envelope
-from evidence.limits import MAX_ENVELOPE_BYTES, MAX_LEVELS, MAX_OWN_BYTES, RECEIPT_BYTES, envelope_bytes
+from evidence.limits import (
+    MAX_ENVELOPE_BYTES,
+    MAX_LEVELS,
+    MAX_OWN_BYTES,
+    MAX_PAYLOAD_BYTES,
+    RECEIPT_BYTES,
+    envelope_bytes,
+    payload_bytes,
+)
 from evidence.predicate import Upstream
 from evidence.statement import Draft, draft, upstream_of
 from evidence.tree import own_bytes, verify_tree, walk
@@ -197,3 +207,19 @@ def test_what_nobody_signed_is_not_drafted_with(extra: Any) -> None:
     )
     assert reason_of(lambda: drafted_relay(lower)) is Reason.REMOTE_PROVENANCE_INVALID
     assert "x" not in opened(grown(Node(2)))
+
+
+def test_a_statement_with_all_it_may_have_is_seven_levels_deep() -> None:
+    whole = grown(Node(0, (Node(1, (Node(2),)),)))
+    assert parse_json(payload_of(whole), limit=MAX_PAYLOAD_BYTES, max_depth=7)
+    with pytest.raises(InvalidJson):
+        parse_json(payload_of(whole), limit=MAX_PAYLOAD_BYTES, max_depth=6)
+
+
+def test_the_documented_limits_are_those_that_hold() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "extension.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| ([1-4]) \| .* \| ([0-9,]+) bytes \| ([0-9,]+) bytes \|$", text, re.M)
+    assert [(int(level), *(int(size.replace(",", "")) for size in sizes)) for level, *sizes in found] == [
+        (level, payload_bytes(MAX_LEVELS + 1 - level), envelope_bytes(MAX_LEVELS + 1 - level))
+        for level in range(1, MAX_LEVELS + 1)
+    ]
