@@ -46,12 +46,25 @@ class FileSigner(LocalSigner):
     """A private key that is kept in a file."""
 
     @classmethod
+    def new(cls) -> FileSigner:
+        """A key that is nowhere but in memory yet."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
     def generate(cls, path: Path) -> FileSigner:
         """Make a key and store it. Raises ``grants.keys.exists``, ``grants.keys.permissions``."""
-        signer = cls(Ed25519PrivateKey.generate())
+        signer = cls.new()
         make_store(path.parent)
-        write_private(path, canonical_json(signer._private_jwk()) + b"\n")
+        write_private(path, signer._file())
         return signer
+
+    def store(self, path: Path) -> None:
+        """Keep it at ``path``, in one step, in the place of what is there. Raises ``grants.keys.permissions``."""
+        make_store(path.parent)
+        replace_private(path, self._file())
+
+    def _file(self) -> bytes:
+        return canonical_json(self._private_jwk()) + b"\n"
 
     @classmethod
     def load(cls, path: Path) -> FileSigner:
@@ -110,6 +123,14 @@ def write_private(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """As ``write_private``, in one step, in the place of what is there."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    write_private(fresh, data)
+    os.replace(fresh, path)
 
 
 def key_fault(code: str, message: str, category: Category = Category.CONFIGURATION) -> DatasetAgentError:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from contract.canonical import InvalidJson, parse_json
 from contract.settings import Settings
-from grants.key_files import FileSigner, key_fault, make_store, read_private, write_private
+from grants.key_files import FileSigner, key_fault, make_store, read_private, replace_private
 
 _HISTORY: Final = "history.json"
 _MAX_KEYS: Final = 256
@@ -42,11 +42,16 @@ _STEM: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """POSIX seconds of what happened to a key; ``None`` where it did not, or is not known."""
+    """POSIX seconds of what happened to a key; ``None`` where it did not, or is not known.
+
+    ``published_at`` and ``replaced_at`` are of the last time that it was. ``switching_at`` is
+    there while a switch to it is not finished.
+    """
 
     created_at: int | None = None
     published_at: int | None = None
     replaced_at: int | None = None
+    switching_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,10 @@ class KeyStore:
             yield self.staged
         yield from self.replaced()
 
+    def kids(self) -> frozenset[str]:
+        """Of which private halves are here, but do not sign."""
+        return frozenset(FileSigner.load(path).public_key.thumbprint for path in self.others())
+
     def replaced_file(self, kid: str) -> Path:
         return self.folder / f"{self.stem}.{kid}.jwk"
 
@@ -94,24 +103,31 @@ class KeyStore:
         kept.unlink(missing_ok=True)
         os.link(self.current, kept)
 
+    def begin_with(self, signer: FileSigner) -> None:
+        """``signer`` is the one private half of this key from now on."""
+        signer.store(self.current)
+        self._forget_others()
+
     def forget(self) -> None:
         """Remove every private half of this key."""
-        for path in (self.current, *self.others()):
+        self.current.unlink(missing_ok=True)
+        self._forget_others()
+
+    def _forget_others(self) -> None:
+        for path in self.others():
             path.unlink(missing_ok=True)
 
     def dates(self, kid: str) -> Dates:
         return self._history().get(kid, Dates())
 
-    def note(self, kid: str, **dates: int) -> None:
+    def note(self, kid: str, **dates: int | None) -> None:
         """Write down when something happened to a key. Call it under the lock of the trust file."""
         make_store(self.folder)
         history = self._history()
         history[kid] = replace(history.pop(kid, Dates()), **dates)
         newest = list(history.items())[-_MAX_KEYS:]
-        fresh = self.folder / f"{_HISTORY}.new"
-        fresh.unlink(missing_ok=True)
-        write_private(fresh, json.dumps({kid: _public(dates) for kid, dates in newest}, indent=1).encode() + b"\n")
-        os.replace(fresh, self.folder / _HISTORY)
+        told = json.dumps({kid: _public(dates) for kid, dates in newest}, indent=1)
+        replace_private(self.folder / _HISTORY, told.encode() + b"\n")
 
     def _history(self) -> dict[str, Dates]:
         path = self.folder / _HISTORY
@@ -131,4 +147,4 @@ def _public(dates: Dates) -> dict[str, int]:
 
 def _dates(entry: Mapping[str, Any]) -> Dates:
     known = {name: value for name, value in entry.items() if type(value) is int}
-    return Dates(known.get("created_at"), known.get("published_at"), known.get("replaced_at"))
+    return Dates(**{field.name: known.get(field.name) for field in fields(Dates)})

@@ -11,9 +11,9 @@ from typing import Final, Literal
 
 from contract.settings import Settings
 from contract.signing import PublicKey
-from grants.key_files import FileSigner, key_fault, make_store, read_private, write_private
+from grants.key_files import FileSigner, key_fault, make_store, read_private, replace_private
 from grants.key_store import KeyName, KeyStore
-from grants.signers import open_signer, outside_setting
+from grants.signers import open_signer, outside_setting, outside_signer
 from grants.trust_editor import TrustEditor, edit_trust
 
 Role = Literal["issuer", "root", "remote"]
@@ -47,20 +47,21 @@ def init_keys(settings: Settings, *, force: bool = False, roles: Sequence[Role] 
     """Make what is missing of the roles' private stores and enter their public keys in ``trust.toml``.
 
     Existing keys are kept, so running it again changes nothing; ``force`` replaces the
-    keys of ``roles``, staged and replaced ones too, and withdraws the old ones; an agent's
+    keys of ``roles``, staged and replaced ones too, and revokes the old ones; an agent's
     old public key stays as a retired one, with which its ledger still verifies. A key that
     the environment gives is entered and no file is made. Roles may be initialised by
     different processes, each with its own store and one shared ``trust.toml``: what the
-    others entered is kept.
+    others entered is kept. Where a key may not be entered nothing is changed. Raises
+    ``grants.keys.*`` and ``grants.trust.*``.
     """
     if unknown := set(roles) - set(ROLES):
         raise key_fault("role", f"unknown role {sorted(unknown)[0]!r}; use issuer, root or remote")
-    made = _Made(settings)
-    for name in (name for role in ROLES if role in roles for name in _NAMES[role]):
-        made.key(name, force=force)
-    if "remote" in roles:
-        made.cache_secret(force=force)
     with edit_trust(settings.trust_path) as trust:
+        made = _Made(settings, trust)
+        for name in (name for role in ROLES if role in roles for name in _NAMES[role]):
+            made.key(name, force=force)
+        if "remote" in roles:
+            made.cache_secret(force=force)
         _enter(settings, trust, made.keys, withdraw=force)
     return KeysReport(
         trust=settings.trust_path,
@@ -72,10 +73,11 @@ def init_keys(settings: Settings, *, force: bool = False, roles: Sequence[Role] 
 
 
 class _Made:
-    """What a run made and what it found."""
+    """What a run makes and what it found; files are written when the trust file is known to load."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, trust: TrustEditor) -> None:
         self._settings = settings
+        self._trust = trust
         self.created: list[Path] = []
         self.kept: list[Path] = []
         self.keys: dict[KeyName, PublicKey] = {}
@@ -84,17 +86,30 @@ class _Made:
 
     def key(self, name: KeyName, *, force: bool) -> None:
         store, setting = KeyStore.of(self._settings, name), outside_setting(self._settings, name)
-        if force:
-            store.forget()
         if setting is not None:
-            self.keys[name] = self.outside[setting] = open_signer(self._settings, name).public_key
-            return
-        kept = store.current.exists()
-        key = (FileSigner.load if kept else FileSigner.generate)(store.current).public_key
-        if not kept:
-            store.note(key.thumbprint, created_at=int(time.time()), published_at=int(time.time()))
-        (self.kept if kept else self.created).append(store.current)
-        self.keys[name] = self.files[store.current] = key
+            self.keys[name] = self.outside[setting] = self._outside(name, store, force=force)
+        elif store.current.exists() and not force:
+            self.keys[name] = self.files[store.current] = FileSigner.load(store.current).public_key
+            self.kept.append(store.current)
+        else:
+            self.keys[name] = self.files[store.current] = self._new(store)
+            self.created.append(store.current)
+
+    def _outside(self, name: KeyName, store: KeyStore, *, force: bool) -> PublicKey:
+        """Raises ``grants.keys.two_sources`` where a file would stay beside the setting."""
+        outside = outside_signer(self._settings, name) if force else None
+        if outside is None:
+            return open_signer(self._settings, name).public_key
+        self._trust.before.add(store.forget)
+        return outside.public_key
+
+    def _new(self, store: KeyStore) -> PublicKey:
+        make_store(store.folder)
+        signer, now = FileSigner.new(), int(time.time())
+        kid = signer.public_key.thumbprint
+        self._trust.before.add(lambda: store.begin_with(signer))
+        self._trust.before.add(lambda: store.note(kid, created_at=now, published_at=now))
+        return signer.public_key
 
     def cache_secret(self, *, force: bool) -> None:
         path = self._settings.remote_dir / CACHE_SECRET
@@ -102,9 +117,8 @@ class _Made:
             read_private(path)
             self.kept.append(path)
             return
-        path.unlink(missing_ok=True)
         make_store(path.parent)
-        write_private(path, secrets.token_hex(32).encode() + b"\n")
+        self._trust.before.add(lambda: replace_private(path, secrets.token_hex(32).encode() + b"\n"))
         self.created.append(path)
 
 

@@ -3,8 +3,9 @@
     stage -> (everybody reads the new trust file) -> switch -> (what was signed before ends) -> retire
 
 Between stage and retire both keys are accepted everywhere, so no step has to happen at two
-places at once. All steps run under the lock of the trust file; each may be repeated after a
-crash and goes on from what it finds.
+places at once. All steps run under the lock of the trust file, private keys are touched only
+when the new trust file is known to load, and each step may be repeated after a crash and goes
+on from what it finds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from contract.published import LIFE
 from contract.settings import Settings
 from contract.signing import PublicKey
 from grants.claims import MAX_ROOT_LIFE, SKEW
-from grants.key_files import FileSigner, key_fault
+from grants.key_files import FileSigner, key_fault, make_store
 from grants.key_store import KeyName, KeyStore
 from grants.signers import outside_setting, outside_signer
 from grants.trust import Trust
@@ -70,8 +71,9 @@ def retire(settings: Settings, name: KeyName, kid: str, *, now: float, force: bo
     """Accept a replaced key no longer, or take a staged one back; its private half is removed.
 
     An agent's key stays among its ``retired_keys``, for the ledger and the answers it signed.
-    Raises ``grants.keys.in_use`` for the key that signs, ``grants.keys.unknown``, and without
-    ``force`` ``grants.keys.too_early`` while something that it signed may be alive.
+    Raises ``grants.keys.in_use`` for the key that signs, ``grants.keys.unknown``, and
+    ``grants.keys.too_early`` while something that it signed may be alive. ``force`` is for a
+    key that somebody else may have: it does not wait, and revokes the key, pinned here or not.
     """
     with edit_trust(settings.trust_path) as trust:
         role = _Role(settings, name, trust)
@@ -79,14 +81,17 @@ def retire(settings: Settings, name: KeyName, kid: str, *, now: float, force: bo
             raise key_fault(
                 "in_use", f"this key signs now; run: dataset-agent keys rotate --role {name}, then retire it"
             )
-        if all(key.thumbprint != kid for key in accepted_keys(settings, name, trust.trust)):
+        accepted = any(key.thumbprint == kid for key in accepted_keys(settings, name, trust.trust))
+        if not (accepted or force or kid in role.store.kids()):
             message = f"{settings.trust_path} accepts no {name} key {kid[:64]!r}; dataset-agent keys list has them"
             raise key_fault("unknown", message, Category.NOT_FOUND)
         staged = role.staged()
         never_signed = staged is not None and staged.thumbprint == kid
-        if not (never_signed or force):
+        if accepted and not (never_signed or force):
             _check_ended(name, role.store.dates(kid).replaced_at, now)
         role.withdraw(kid, keep=not never_signed)
+        if force:
+            trust.revoke(kid)
 
 
 def accepted_keys(settings: Settings, name: KeyName, trust: Trust) -> tuple[PublicKey, ...]:
@@ -149,46 +154,73 @@ class _Role:
             return FileSigner.load(self.store.staged).public_key
         outside = outside_signer(self.settings, self.name)
         candidate = self._present_file() if outside is None else outside.public_key
-        accepted = accepted_keys(self.settings, self.name, self.trust.trust)
-        if candidate not in accepted or candidate == self._pinned():
+        if candidate is None or candidate not in self._accepted() or candidate == self._pinned():
             return None
-        unfinished = agent_of(self.settings, self.name) is not None
+        # an agent's pin says that it is unfinished; of the issuer's keys none is the first
+        unfinished = (
+            agent_of(self.settings, self.name) is not None
+            or self.store.dates(candidate.thumbprint).switching_at is not None
+        )
         return candidate if outside is not None or unfinished else None
 
     def publish_next(self, now: float) -> PublicKey:
-        outside, store = outside_signer(self.settings, self.name), self.store
-        if outside is not None:
-            key = outside.public_key
-            if key == self._pinned():
-                setting = outside_setting(self.settings, self.name)
-                raise key_fault("in_use", f"{setting} holds the key that signs now; set the next one")
-        elif store.staged.exists():
-            key = FileSigner.load(store.staged).public_key
-        else:
-            key = FileSigner.generate(store.staged).public_key
-            store.note(key.thumbprint, created_at=int(now))
+        key, made = self._next()
+        known = key in self._accepted()
         agent_id = agent_of(self.settings, self.name)
         if agent_id is None:
             self.trust.add_issuer_key(self.settings.issuer_url, key, identity=self.name is KeyName.IDENTITY)
         else:
             self.trust.stage_agent_key(agent_id, key)
-        if store.dates(key.thumbprint).published_at is None:
-            store.note(key.thumbprint, published_at=int(now))
+        self.trust.before.add(lambda: self._keep_next(key, made, known, now))
         return key
+
+    def _next(self) -> tuple[PublicKey, FileSigner | None]:
+        """The next key, and its private half where it is made here and now."""
+        outside, store = outside_signer(self.settings, self.name), self.store
+        if outside is not None:
+            if outside.public_key == self._pinned():
+                setting = outside_setting(self.settings, self.name)
+                raise key_fault("in_use", f"{setting} holds the key that signs now; set the next one")
+            return outside.public_key, None
+        if store.staged.exists():
+            key = FileSigner.load(store.staged).public_key
+            if key.thumbprint not in self.trust.trust.revoked_keys:
+                return key, None
+        make_store(store.folder)
+        made = FileSigner.new()
+        return made.public_key, made
+
+    def _keep_next(self, key: PublicKey, made: FileSigner | None, known: bool, now: float) -> None:
+        """``known``: it is published already. One that was taken back meanwhile is published anew, from now on."""
+        store, kid = self.store, key.thumbprint
+        if made is not None:
+            made.store(store.staged)
+            store.note(kid, created_at=int(now))
+        if not known or store.dates(kid).published_at is None:
+            store.note(kid, published_at=int(now), replaced_at=None, switching_at=None)
 
     def sign_with(self, key: PublicKey, now: float) -> None:
         """``key`` signs from now on; every other one that is accepted was replaced."""
-        store, agent_id = self.store, agent_of(self.settings, self.name)
+        self.trust.refuse_revoked(key)
+        agent_id, signed = agent_of(self.settings, self.name), self.signing() - {key.thumbprint}
         if agent_id is not None:
             self.trust.switch_agent_key(agent_id, key)
+        replaced = [other.thumbprint for other in self._accepted() if other != key]
+        self.trust.before.add(lambda: self._swap(key.thumbprint, replaced, signed, now))
+
+    def _swap(self, kid: str, replaced: list[str], signed: frozenset[str], now: float) -> None:
+        """What was replaced is written down first: after a crash nothing else would know."""
+        store = self.store
+        store.note(kid, replaced_at=None, switching_at=int(now))
+        for other in replaced:
+            if other in signed or store.dates(other).replaced_at is None:
+                store.note(other, replaced_at=int(now))
         if store.staged.exists():
             store.switch()
         elif outside_setting(self.settings, self.name) is not None and store.current.exists():
             store.set_aside()
             store.current.unlink()
-        for other in accepted_keys(self.settings, self.name, self.trust.trust):
-            if other != key and store.dates(other.thumbprint).replaced_at is None:
-                store.note(other.thumbprint, replaced_at=int(now))
+        store.note(kid, switching_at=None)
 
     def withdraw(self, kid: str, *, keep: bool) -> None:
         agent_id, store = agent_of(self.settings, self.name), self.store
@@ -197,8 +229,11 @@ class _Role:
         else:
             self.trust.retire_agent_key(agent_id, kid, keep=keep)
         if not keep:
-            store.staged.unlink(missing_ok=True)
-        store.replaced_file(kid).unlink(missing_ok=True)
+            self.trust.afterwards.add(lambda: store.staged.unlink(missing_ok=True))
+        self.trust.afterwards.add(lambda: store.replaced_file(kid).unlink(missing_ok=True))
+
+    def _accepted(self) -> tuple[PublicKey, ...]:
+        return accepted_keys(self.settings, self.name, self.trust.trust)
 
     def _pinned(self) -> PublicKey | None:
         """The key that an agent is said to sign with; the issuer's keys have no order."""
