@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 import httpx
@@ -35,6 +35,7 @@ PATIENCE: Final = 10.0
 """Seconds for the whole of an agent's public and extended card."""
 PAUSE: Final = 5.0
 """Seconds for which an agent whose card could not be had is not asked for it again."""
+_NEVER: Final = float("-inf")
 _JSONRPC: Final = "JSONRPC"
 _ASK_EXTENDED: Final = {"jsonrpc": "2.0", "id": "card", "method": "GetExtendedAgentCard", "params": {}}
 _AT_ONCE: Final = 16 * 1024
@@ -67,6 +68,19 @@ class _Failed:
     stop: NotGranted
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A card, when it was fetched, and the agent as the trust file knew it when it was verified."""
+
+    at: float
+    card: RemoteCard
+    agent: TrustedAgent
+
+    def serves(self, agent: TrustedAgent, url: str, now: float, ttl: float) -> bool:
+        """Whether it would be believed now: a card is of the keys that are pinned, not of those that were."""
+        return self.agent == agent and self.card.url == url.rstrip("/") and 0 <= now - self.at < ttl
+
+
 class CardBook:
     """Verified cards by agent id, each kept for ``ttl`` seconds after it was fetched.
 
@@ -87,7 +101,8 @@ class CardBook:
         self._private_network = private_network
         self._ttl = ttl
         self._patience = patience
-        self._kept: dict[str, tuple[float, RemoteCard]] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._forgotten = 0
         self._failed: dict[str, _Failed] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -98,18 +113,21 @@ class CardBook:
         """
         async with self._locks.setdefault(agent.id, asyncio.Lock()):
             kept = self._kept.get(agent.id)
-            if kept is not None and kept[1].url == url.rstrip("/") and 0 <= now - kept[0] < self._ttl:
-                return kept[1]
+            if kept is not None and kept.serves(agent, url, now, self._ttl):
+                return kept.card
             self._check_pause(agent, url, now)
+            forgotten = self._forgotten
             began = asyncio.get_running_loop().time()
             try:
                 card = await self._fetch(agent, url, now)
             except NotGranted as stop:
                 took = asyncio.get_running_loop().time() - began
-                if stop.reason is not Reason.KEYS_UNAVAILABLE:  # that is this side's own
+                own = stop.reason is Reason.KEYS_UNAVAILABLE
+                if not own and forgotten == self._forgotten:
                     self._failed[agent.id] = _Failed(now, now + took + PAUSE, url, stop)
                 raise
-            self._kept[agent.id] = now, card
+            # what was forgotten meanwhile may be what this fetch began with
+            self._kept[agent.id] = _Kept(now if forgotten == self._forgotten else _NEVER, card, agent)
             self._failed.pop(agent.id, None)
             return card
 
@@ -124,17 +142,19 @@ class CardBook:
     def verified(self, agent_id: str) -> RemoteCard | None:
         """The newest verified card of an agent, however old; for calls planned from it."""
         kept = self._kept.get(agent_id)
-        return None if kept is None else kept[1]
+        return None if kept is None else kept.card
 
     def forget(self, agent_id: str) -> None:
         """The next ``card`` fetches again: what was kept turned out stale. Calls planned from it still go out."""
+        self._forgotten += 1
         self._failed.pop(agent_id, None)
         kept = self._kept.get(agent_id)
         if kept is not None:
-            self._kept[agent_id] = float("-inf"), kept[1]
+            self._kept[agent_id] = replace(kept, at=_NEVER)
 
     def forget_all(self) -> None:
         """As ``forget``, for every agent."""
+        self._forgotten += 1
         for agent_id in [*self._kept, *self._failed]:
             self.forget(agent_id)
 
