@@ -65,13 +65,18 @@ class RootWorld:
         self._service = service
         self._generation = 1
         self._fault: str | None = None
+        self._reloading = asyncio.Lock()
 
     def status(self) -> dict[str, Any]:
         return {"generation": self._generation, "fault": self._fault, "invalid": {}}
 
     async def reload(self) -> None:
+        async with self._reloading:
+            await self._reload()
+
+    async def _reload(self) -> None:
         try:
-            reload_service(self._settings, self._service)
+            await reload_service(self._settings, self._service)
         except DatasetAgentError as error:
             self._fault = error.message
             note(f"reload refused, the old version stays in force: {error.message}")

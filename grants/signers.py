@@ -7,9 +7,13 @@ since nobody could say which of them signs.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
-from typing import Any, Final
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.key_ring import KeyRing
@@ -20,7 +24,11 @@ from grants.key_store import KeyName, KeyStore
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 PREFIX: Final = "DATASET_AGENT_"
+PATIENCE: Final = 10.0
+"""Seconds that a running process gives the code that makes a signer."""
 
 
 class ForeignSigner:
@@ -30,10 +38,10 @@ class ForeignSigner:
     foreign fault may hold a secret, so only its type is told.
     """
 
-    def __init__(self, signer: Signer, setting: str) -> None:
+    def __init__(self, signer: Signer, public: PublicKey, setting: str) -> None:
         self._signer = signer
         self._setting = setting
-        self._public = PublicKey(bytes(signer.public_key.raw))
+        self._public = public
 
     @property
     def public_key(self) -> PublicKey:
@@ -42,7 +50,8 @@ class ForeignSigner:
     def sign(self, message: bytes) -> bytes:
         try:
             signature = bytes(self._signer.sign(message))
-        except Exception as error:
+        except BaseException as error:
+            _let_the_operator_stop(error)
             raise self._unavailable(f"fails with {type(error).__name__}") from None
         if not self._public.verifies(signature, message):
             raise self._unavailable("returns no signature of its own key")
@@ -77,6 +86,41 @@ def open_signer(settings: Settings, name: KeyName) -> KeyRing:
     return KeyRing(outside, *others, waits=isinstance(outside, ForeignSigner))
 
 
+async def reopen(settings: Settings, *names: KeyName, patience: float | None = None) -> tuple[KeyRing, ...]:
+    """``open_signer`` for each of ``names``, beside the event loop: another's code may wait for a machine.
+
+    Raises as ``open_signer``, and ``grants.signer.unavailable`` after ``patience`` seconds (default ``PATIENCE``).
+    """
+    limit = PATIENCE if patience is None else patience
+    try:
+        async with asyncio.timeout(limit):
+            return await _beside(lambda: tuple(open_signer(settings, name) for name in names))
+    except TimeoutError as error:
+        raise SignerUnavailable(
+            f"no signer was made in {limit:.0f} s: see that what makes the keys of the {' and '.join(names)} answers"
+        ) from error
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """In a thread of its own: one that hangs holds up neither other work nor the end of the process."""
+    loop, done = asyncio.get_running_loop(), asyncio.Future[T]()
+
+    def tell(put: Callable[[Any], None], what: Any) -> None:
+        if not done.done():
+            put(what)
+
+    def run() -> None:
+        try:
+            told: tuple[Callable[[Any], None], Any] = done.set_result, work()
+        except BaseException as error:
+            told = done.set_exception, error
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, *told)
+
+    threading.Thread(target=run, name="open-signer", daemon=True).start()
+    return await done
+
+
 def outside_signer(settings: Settings, name: KeyName) -> Signer | None:
     """The signer that the environment gives; ``None`` where the key is a file. Raises as ``open_signer``."""
     setting = outside_setting(settings, name)
@@ -85,7 +129,7 @@ def outside_signer(settings: Settings, name: KeyName) -> Signer | None:
     jwk = getattr(settings, f"{name}_jwk")
     if jwk is not None:
         return LocalSigner.of_jwk(jwk.get_secret_value().encode(), setting)
-    return ForeignSigner(_made_by(getattr(settings, f"{name}_signer"), settings, name, setting), setting)
+    return ForeignSigner(*_made_by(getattr(settings, f"{name}_signer"), settings, name, setting), setting)
 
 
 def outside_setting(settings: Settings, name: KeyName) -> str | None:
@@ -97,17 +141,23 @@ def outside_setting(settings: Settings, name: KeyName) -> str | None:
     return variables[0] if variables else None
 
 
-def _made_by(factory: str, settings: Settings, name: KeyName, setting: str) -> Signer:
-    """``factory(settings, name)``: whoever may set the environment chooses the code that runs here anyway."""
+def _made_by(factory: str, settings: Settings, name: KeyName, setting: str) -> tuple[Signer, PublicKey]:
+    """``factory(settings, name)`` and its key: whoever may set the environment chooses the code that runs here anyway."""
     module, _, attribute = factory.partition(":")
     try:
         made: Any = getattr(importlib.import_module(module), attribute)(settings, str(name))
-        PublicKey(bytes(made.public_key.raw))
+        public = PublicKey(bytes(made.public_key.raw))
     except DatasetAgentError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        _let_the_operator_stop(error)
         raise key_fault(
             "signer", f"{setting} names {factory}, which makes no signer ({type(error).__name__}); correct it"
         ) from error
-    signer: Signer = made
-    return signer
+    return made, public
+
+
+def _let_the_operator_stop(error: BaseException) -> None:
+    """Whatever another's code raises ends nothing of ours; Ctrl-C, which arrives in the main thread, does."""
+    if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        raise error

@@ -19,7 +19,7 @@ from contract.signing import Signer
 from contract.verdict import NotGranted
 from evidence.ledger import Ledger
 from grants.key_store import KeyName
-from grants.signers import open_signer
+from grants.signers import open_signer, reopen
 from grants.state import open_state
 from grants.trust import Trust, load_trust
 from remote_agent.card import public_card_json
@@ -77,20 +77,23 @@ class Lifecycle:
 
         A broken dataset does not stop a reload; broken principals, policies, trust or keys do,
         and the old ones stay in force. A key that was replaced stays in hand for grants that
-        name it, as long as it is in the store.
+        name it, as long as it is in the store. What issuers publish is forgotten: no key of
+        theirs is believed before it was read anew.
         """
         async with self._reloading:
             old = self.service.world
             try:
-                trust, keys = load_trust(self.settings.trust_path), open_signer(self.settings, KeyName.REMOTE)
+                (keys,) = await reopen(self.settings, KeyName.REMOTE)
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=self.mask_key)
+                trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
                 self.fault = error.message
                 log.error("reload refused, the old version stays in force: %s", error.message)
                 return
             self.fault = None
+            take_over(self.service.signer, keys)  # first: a card that is being signed is another generation's
             self.service.trust, self.service.world = trust, world
-            take_over(self.service.signer, keys)
+            self.service.published_keys.forget()
             if self.service.upstreams is not None:
                 self.service.upstreams.forget(trust.agents)
             self._retire(old)

@@ -18,7 +18,7 @@ from delegation.credentials import Assertions
 from delegation.http import open_http
 from evidence.ledger import Ledger
 from grants.key_store import KeyName
-from grants.signers import open_signer
+from grants.signers import open_signer, reopen
 from grants.trust import Trust, TrustedAgent, load_trust
 from root_agent.service import Service, World, pinned_holder
 
@@ -70,21 +70,24 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
     return service
 
 
-def reload_service(settings: Settings, service: Service) -> None:
+async def reload_service(settings: Settings, service: Service) -> None:
     """Take over principals, policies, trust and private keys from disk: all of them or, where one is broken, none.
 
     Askings under way go on: the keys that were replaced stay in hand for the grants that name
-    them. Raises as ``open_service``.
+    them. Cards are fetched again, and the identity provider's keys are read anew before one of
+    them is believed. One reload at a time. Raises as ``open_service``.
     """
+    issuer, holder = await reopen(settings, KeyName.ISSUER, KeyName.ROOT)
     world, trust = load_world(settings), load_trust(settings.trust_path)
     agents = dataset_agents(settings, trust)
-    issuer, holder = open_signer(settings, KeyName.ISSUER), open_signer(settings, KeyName.ROOT)
     pinned_holder(trust, settings.root_id, holder.public_key)
     service.world, service.trust, service.agents = world, trust, agents
     take_over(service.issuer, issuer)
     take_over(service.holder, holder)
-    for agent, _ in agents:
-        service.cards.forget(agent.id)
+    service.cards.forget_all()
+    if service.identity_provider is not None:
+        service.identity_provider.forget()
+        await service.identity_provider.warm(service.clock())
 
 
 def dataset_agents(settings: Settings, trust: Trust) -> tuple[tuple[TrustedAgent, str], ...]:

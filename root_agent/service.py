@@ -41,6 +41,10 @@ class Cards(Protocol):
         """Fetch that agent's card again the next time."""
         ...
 
+    def forget_all(self) -> None:
+        """Fetch every card again the next time, those that are being fetched now too."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class World:

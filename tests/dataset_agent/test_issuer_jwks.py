@@ -57,10 +57,25 @@ def travel(monkeypatch: pytest.MonkeyPatch) -> Travel:
     return forward
 
 
-def asked(agent: RunningAgent) -> dict[str, Any]:
-    """The decision on one call, under a grant by the issuer's present key."""
+def asked(agent: RunningAgent, by: FileSigner | None = None) -> dict[str, Any]:
+    """The decision on one call, under a grant by the issuer's present key or ``by`` another."""
     agent.lifecycle.service.clock = lambda: time.time()
-    return decision_of(Asker(agent.settings, agent.url).ask("purification-batches", "compare_batches", COMPARE))
+    asker = Asker(agent.settings, agent.url)
+    asker.issuer = by or asker.issuer
+    return decision_of(asker.ask("purification-batches", "compare_batches", COMPARE))
+
+
+def reloaded(agent: RunningAgent) -> None:
+    agent.run(agent.lifecycle.reload())
+    assert agent.lifecycle.fault is None
+
+
+def brought(issuer: Settings, agent: RunningAgent) -> None:
+    """The issuer's trust file, at the receiver who pins none of its keys."""
+    lines = issuer.trust_path.read_text().splitlines()
+    own = load_trust(agent.settings.trust_path).issuers[issuer.issuer_url]
+    pinned = [f'keys = []\njwks_url = "{own.jwks_url}"' if line.startswith("keys = ") else line for line in lines]
+    agent.settings.trust_path.write_text("\n".join(pinned) + "\n")
 
 
 def published(root: Served) -> list[str]:
@@ -89,6 +104,42 @@ def test_grants_are_accepted_by_published_keys_alone_and_through_their_rotation(
         retire(issuer, KeyName.ISSUER, old, now=time.time())
         assert command("reload", "--wait").code == 0
         assert published(root) == [new.thumbprint]
+        assert asked(agent)["verdict"] == "GRANTED"
+
+
+def test_a_published_key_that_somebody_else_has_is_refused_from_the_reload_on_whatever_its_publisher_still_says(
+    issuer: Settings, root: Served, tmp_path: Path
+) -> None:
+    stolen = FileSigner.load(issuer.issuer_dir / "grant.jwk")
+    with running_agent(receiver(issuer, f"{root.url}/.well-known/jwks.json", tmp_path / "remote")) as agent:
+        assert asked(agent, stolen)["verdict"] == "GRANTED"
+        switch(issuer, KeyName.ISSUER, now=time.time(), at_once=True)
+        retire(issuer, KeyName.ISSUER, stolen.public_key.thumbprint, now=time.time(), force=True)
+        brought(issuer, agent)
+        assert published(root) == [stolen.public_key.thumbprint]  # nobody reloaded the issuer yet
+        reloaded(agent)
+        assert asked(agent, stolen)["reason"] == "GRANT_KEY_UNTRUSTED"
+        assert CommandLine({"HOME": str(issuer.home)})("reload", "--wait").code == 0
+        reloaded(agent)
+        assert asked(agent)["verdict"] == "GRANTED"
+        root.process.terminate()
+        root.end()
+        reloaded(agent)
+        assert asked(agent, stolen)["reason"] == "GRANT_KEY_UNTRUSTED"
+
+
+def test_a_key_that_its_publisher_withdrew_is_refused_from_the_receivers_reload_on(
+    issuer: Settings, root: Served, tmp_path: Path
+) -> None:
+    old = FileSigner.load(issuer.issuer_dir / "grant.jwk")
+    with running_agent(receiver(issuer, f"{root.url}/.well-known/jwks.json", tmp_path / "remote")) as agent:
+        assert asked(agent)["verdict"] == "GRANTED"
+        switch(issuer, KeyName.ISSUER, now=time.time(), at_once=True)
+        retire(issuer, KeyName.ISSUER, old.public_key.thumbprint, now=time.time(), force=True)
+        assert CommandLine({"HOME": str(issuer.home)})("reload", "--wait").code == 0
+        assert asked(agent, old)["verdict"] == "GRANTED"  # it knows nothing of it yet
+        reloaded(agent)
+        assert asked(agent, old)["reason"] == "GRANT_KEY_UNTRUSTED"
         assert asked(agent)["verdict"] == "GRANTED"
 
 

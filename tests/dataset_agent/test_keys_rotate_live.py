@@ -67,7 +67,7 @@ class Live:
     async def reload(self, *order: str) -> None:
         for who in order:
             if who == "root":
-                reload_service(self.settings, self.service)
+                await reload_service(self.settings, self.service)
             else:
                 await asyncio.wrap_future(
                     asyncio.run_coroutine_threadsafe(self.agent.lifecycle.reload(), self.agent.loop)
@@ -140,7 +140,7 @@ async def test_a_reload_takes_over_nothing_where_a_key_is_broken(live: Live) -> 
     signs = live.service.holder.public_key
     (live.settings.root_dir / "holder.jwk").chmod(0o644)
     with pytest.raises(Exception, match="chmod 600"):
-        reload_service(live.settings, live.service)
+        await reload_service(live.settings, live.service)
     assert live.service.holder.public_key == signs
     (live.settings.remote_dir / "agent.jwk").chmod(0o644)
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(live.agent.lifecycle.reload(), live.agent.loop))
@@ -159,7 +159,7 @@ async def test_a_key_that_was_retired_is_refused_from_the_next_reload_on(live: L
     root = RootAgent(live.service)
     answer = await root.ask(identity_token(live.settings, "process_engineer"), call=CALL)
     assert answer.verdict is not Verdict.GRANTED
-    reload_service(live.settings, live.service)
+    await reload_service(live.settings, live.service)
     answer = await root.ask(identity_token(live.settings, "process_engineer"), call=CALL)
     assert answer.verdict is Verdict.GRANTED
     await root.close()

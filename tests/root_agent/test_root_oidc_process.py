@@ -212,3 +212,20 @@ def test_no_token_was_logged(root: Served, provider: ScriptedProvider) -> None:
     said = "".join(root.said)
     assert "control_plane.oidc.audience" in said
     assert [text for text in (*good.split("."), *bad.split("."), "marker-audience", SUBJECT) if text in said] == []
+
+
+def test_a_reload_forgets_the_providers_keys_at_once(settings: dict[str, str], tmp_path: Path) -> None:
+    with scripted_provider() as own:
+        folder = Path(shutil.copytree(settings["DATASETS"], tmp_path / "datasets"))
+        directory = folder / "principals.yaml"
+        directory.write_text(directory.read_text("utf-8").replace(settings["OIDC_ISSUER"], own.issuer), "utf-8")
+        home = Path(shutil.copytree(settings["HOME"], tmp_path / "home", ignore=shutil.ignore_patterns("run")))
+        mine = settings | {"OIDC_ISSUER": own.issuer, "DATASETS": str(folder), "HOME": str(home)}
+        with served("root", **mine) as root:
+            stolen = own.token()
+            assert post(root, stolen).json()["verdict"] == "GRANTED"
+            own.keys = ("ec",)
+            assert CommandLine({"HOME": str(home)})("reload", "--wait").code == 0
+            assert httpx.get(f"{root.url}/readyz").status_code == 200
+            assert post(root, stolen).json()["code"] == "control_plane.oidc.key"
+            assert post(root, own.token(algorithm="ES256")).json()["verdict"] == "GRANTED"
