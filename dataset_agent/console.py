@@ -48,16 +48,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document fo
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """One JSON document on standard output; what ``plain`` would spell out is a ``\\u`` sequence in it."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    typer.echo("".join(char if _is_plain(char) else json.dumps(char)[1:-1] for char in text))
 
 
 def plain(value: object) -> str:
-    """A value as text without control, format or surrogate characters but line feeds."""
-    return "".join(
-        char if char == "\n" or unicodedata.category(char)[0] != "C" else char.encode("unicode_escape").decode()
-        for char in str(value)
-    )
+    """A value as text without control, format or surrogate characters, or separators, but line feeds."""
+    return "".join(char if _is_plain(char) else char.encode("unicode_escape").decode() for char in str(value))
+
+
+def _is_plain(char: str) -> bool:
+    """Whether a terminal shows it and nothing else: U+202E turns a line around, U+009B begins a sequence."""
+    category = unicodedata.category(char)
+    return char == "\n" or (category[0] != "C" and category not in ("Zl", "Zp"))
 
 
 def one_line(message: object) -> str:
@@ -83,7 +87,7 @@ def paragraph(text: str | Text, *, first: str = "", indent: int) -> None:
     words = text if isinstance(text, Text) else Text(one_line(text))
     for number, line in enumerate(words.wrap(out, max(_NARROWEST, out.width - indent))):
         line.rstrip()
-        out.print(Text.assemble(first.ljust(indent) if number == 0 else " " * indent, line))
+        out.print(Text.assemble(plain(first).ljust(indent) if number == 0 else " " * indent, line))
 
 
 def fail(message: object, code: int = EXIT_FAULT) -> typer.Exit:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from contract.result import ResultDocument
 from dataset_agent import console
 from dataset_agent.answer_display import result_table
-from dataset_agent.console import fail, note, one_line, paragraph, plain, say, table
+from dataset_agent.console import fail, note, one_line, paragraph, plain, print_json, say, table
 
 LETTERS = ":x: :key: [red] [/] \\"
 
@@ -140,3 +142,40 @@ def test_a_spinner_is_only_for_terminals(capsys: pytest.CaptureFixture[str]) -> 
     with console.progress("working"):
         pass
     assert capsys.readouterr() == ("", "")
+
+
+HOSTILE = (
+    "a\x1b]0;x\x07\x9b31m\x7f\x85\u200b\u202e\u2066\u2028\u2029\ufeff\ud800\U000e0041\r\0 \N{GRINNING FACE}é\ue000"
+)
+
+
+def steering(text: str) -> set[str]:
+    return {
+        char for char in text if char != "\n" and unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+    }
+
+
+@pytest.mark.parametrize("value", [HOSTILE, {HOSTILE: [HOSTILE, {"deep": HOSTILE}]}, [HOSTILE], "line\nfeed"])
+def test_no_json_document_steers_a_terminal_and_each_says_what_it_said(
+    capsys: pytest.CaptureFixture[str], value: Any
+) -> None:
+    print_json({"value": value})
+    text = capsys.readouterr().out
+    assert steering(text) == set()
+    assert json.loads(text) == {"value": value}
+
+
+def test_letters_stay_letters_in_a_json_document(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"name": "Müller 東京 \N{GRINNING FACE}"})
+    assert "Müller 東京 \N{GRINNING FACE}" in capsys.readouterr().out
+
+
+def test_no_text_for_people_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    note(HOSTILE)
+    fail(HOSTILE)
+    paragraph(HOSTILE, first=HOSTILE, indent=4)
+    for lead in ((), ("a",)):
+        table(HOSTILE, ("a", "b"), [(HOSTILE, HOSTILE * 9)], lead=lead)
+    told = capsys.readouterr()
+    assert steering(told.out + told.err) == set()
