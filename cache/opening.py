@@ -7,6 +7,7 @@ from typing import Final
 from cache.keys import CacheKeys, load_secret
 from cache.redis_store import RedisStore
 from cache.result_cache import ResultCache
+from cache.sqlite_look import SqliteLook
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
 from contract.settings import Settings
@@ -22,6 +23,13 @@ def open_store(settings: Settings) -> CacheStore:
     if settings.cache_url is not None:
         return RedisStore.connect(settings.cache_url)
     return SqliteStore(settings.home / CACHE_FILE, max_bytes=settings.cache_max_bytes)
+
+
+def open_look(settings: Settings) -> CacheStore:
+    """The same store for who only lists it: an existing file is opened so that nothing of it changes."""
+    if settings.cache_url is not None:
+        return open_store(settings)
+    return SqliteLook(settings.home / CACHE_FILE, max_bytes=settings.cache_max_bytes)
 
 
 def open_cache(settings: Settings) -> ResultCache:

@@ -97,6 +97,11 @@ def is_slug(value: str) -> bool:
     return _SLUG.fullmatch(value) is not None
 
 
+def is_version(value: str) -> bool:
+    """Whether ``value`` may be the version of a dataset."""
+    return _VERSION.fullmatch(value) is not None
+
+
 def is_nfc(value: str) -> bool:
     """Whether ``value`` is in Unicode normal form C (canonical JSON does not normalise)."""
     return unicodedata.is_normalized("NFC", value)
@@ -109,7 +114,7 @@ def _slug(value: str) -> str:
 
 
 def _version(value: str) -> str:
-    if not _VERSION.fullmatch(value):
+    if not is_version(value):
         raise ValueError(f"{value[:80]!r} is not a version of letters, digits and '._+-' (64 at most)")
     return value
 

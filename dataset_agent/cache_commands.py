@@ -13,7 +13,7 @@ import typer
 
 from cache import inspect
 from cache.inspect import EntryView
-from cache.opening import CACHE_FILE, open_store
+from cache.opening import CACHE_FILE, open_look, open_store
 from cache.store import CacheStore, StoreUnavailable
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
@@ -111,8 +111,7 @@ def entry_table(entries: Sequence[EntryView]) -> None:
 def with_store(settings: Settings, work: Callable[[CacheStore], Awaitable[T]]) -> T:
     """Work with the store that the settings name, and make none. Raises UNAVAILABLE with what to check."""
 
-    async def run(settings: Settings) -> T:
-        store = open_store(settings)
+    async def run(store: CacheStore) -> T:
         try:
             return await work(store)
         except StoreUnavailable as error:
@@ -125,13 +124,12 @@ def with_store(settings: Settings, work: Callable[[CacheStore], Awaitable[T]]) -
         finally:
             await store.close()
 
-    if settings.cache_url is not None:
-        return asyncio.run(run(settings))
-    check_home(settings)
-    if (settings.home / CACHE_FILE).exists():
-        return asyncio.run(run(settings))
+    if settings.cache_url is None:
+        check_home(settings)
+    if settings.cache_url is not None or (settings.home / CACHE_FILE).exists():
+        return asyncio.run(run(open_look(settings)))
     with tempfile.TemporaryDirectory(prefix="dataset-agent-no-cache-") as folder:
-        return asyncio.run(run(settings.model_copy(update={"home": Path(folder)})))
+        return asyncio.run(run(open_store(settings.model_copy(update={"home": Path(folder)}))))
 
 
 def _say_empty() -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import typer
 
-from cache.opening import open_store
+from cache.opening import CACHE_FILE, open_look
+from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from control_plane.identity import refuse_in_production
@@ -31,10 +33,13 @@ from dataset_agent.doctor_trust import check_trust
 from dataset_agent.evidence_commands import Side, ledger_keys, ledger_path
 from dataset_agent.finding import Finding, acheck, check
 from evidence.reader import LedgerFile
-from grants.state import open_state
-from grants.state_look import armed_at
+from grants.state import STATE_FILE
+from grants.state_reading import Held, has_memory, read_memory
 from grants.trust import load_trust
 from remote_agent.world import check_datasets, engines_folder
+
+_PATIENCE_S: Final = 2.0
+_MOST: Final = 64 * 1024
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -115,8 +120,8 @@ def _scratch(settings: Settings) -> Iterator[Path]:
 async def _opened(settings: Settings) -> list[Finding]:
     return [
         *await _datasets(settings),
-        await _store("state store", settings, settings.state_url, _state),
-        await _store("cache store", settings, settings.cache_url, _cache),
+        await _state(settings),
+        await _cache(settings),
         await _agent(settings),
         *[finding async for finding in check_clocks(settings)],
         *await _identity_provider(settings),
@@ -134,41 +139,62 @@ async def _identity_provider(settings: Settings) -> list[Finding]:
     return [await acheck(name, verifier.probe)]
 
 
-async def _store(
-    name: str, settings: Settings, url: str | None, probe: Callable[[Settings], Awaitable[str | None]]
-) -> Finding:
-    if url is None and not settings.home.is_dir():  # looking makes no home
-        return Finding(name, "absent", f"there is no home at {settings.home} yet: dataset-agent keys init")
-    return await acheck(name, lambda: probe(settings))
+async def _state(settings: Settings) -> Finding:
+    """As it lies there: looking begins no memory, and arms none that was lost."""
+    name = "state store"
+    if not has_memory(settings):
+        return Finding(name, "absent", _none_yet(settings, "dataset-agent serve makes it"))
+    if settings.state_url is None and not _writable(settings.home / STATE_FILE):
+        return Finding(name, "broken", f"this user may not write {settings.home / STATE_FILE}, or beside it")
+
+    async def told() -> str:
+        return _remembers(await read_memory(settings))
+
+    return await acheck(name, told)
 
 
-async def _state(settings: Settings) -> str | None:
-    state = open_state(settings)
-    try:
-        await state.health()
-    finally:
-        await state.close()
-    armed = await armed_at(settings)
-    return None if armed is None else f"complete since {datetime.fromtimestamp(armed, UTC):%Y-%m-%d %H:%M:%SZ}"
+def _writable(file: Path) -> bool:
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
-async def _cache(settings: Settings) -> None:
-    store = open_store(settings)
-    try:
-        await store.health()
-    finally:
-        await store.close()
+def _remembers(held: Held) -> str:
+    if held.lost:
+        return (
+            "its memory was lost, or its machine or server restarted: the next call arms it anew, and older grants end"
+        )
+    if held.armed == 0:
+        return "nothing is remembered yet: that begins with dataset-agent serve"
+    return f"complete since {datetime.fromtimestamp(held.armed, UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+async def _cache(settings: Settings) -> Finding:
+    name = "cache store"
+    if settings.cache_url is None and not (settings.home / CACHE_FILE).exists():
+        return Finding(name, "absent", _none_yet(settings, "the first answer makes it"))
+
+    async def probe() -> None:
+        store = open_look(settings)
+        try:
+            await store.health()
+        finally:
+            await store.close()
+
+    return await acheck(name, probe)
+
+
+def _none_yet(settings: Settings, otherwise: str) -> str:
+    return otherwise if settings.home.is_dir() else f"there is no home at {settings.home} yet: dataset-agent keys init"
 
 
 async def _agent(settings: Settings) -> Finding:
     """The running agent says in its readiness what it could not load."""
     name = f"dataset agent {settings.url}"
-    try:
-        async with httpx.AsyncClient(timeout=2.0, trust_env=False) as http:
-            report = (await http.get(f"{settings.url.rstrip('/')}/readyz")).json()
-    except (httpx.HTTPError, ValueError):
+    report = await _readiness(f"{settings.url.rstrip('/')}/readyz")
+    if report is None:
         return Finding(name, "absent", "not reached: dataset-agent serve, or set DATASET_AGENT_URL")
-    if report.get("status") != "ready":
+    if not isinstance(report, dict) or "status" not in report:
+        return Finding(name, "broken", "what answers there is no dataset agent: correct DATASET_AGENT_URL")
+    if report["status"] != "ready":
         return Finding(name, "broken", "its state store or its ledger does not answer: its log says why")
     if report.get("reload") == "refused":
         return Finding(name, "broken", "its last reload was refused: dataset-agent reload --wait says why")
@@ -176,3 +202,24 @@ async def _agent(settings: Settings) -> Finding:
         advice = f"{report['invalid']} of its datasets are not served: dataset-agent reload --wait says why"
         return Finding(name, "broken", advice)
     return Finding(name, "ok")
+
+
+async def _readiness(url: str) -> Any:
+    """What is said there: JSON, text where it is none, ``None`` where nothing answers."""
+    body = b""
+    try:
+        async with (
+            asyncio.timeout(_PATIENCE_S),
+            httpx.AsyncClient(timeout=_PATIENCE_S, trust_env=False) as http,
+            http.stream("GET", url) as answer,
+        ):
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if len(body) > _MOST:
+                    return "endless"
+    except (httpx.HTTPError, httpx.InvalidURL, OSError):  # TimeoutError is an OSError
+        return None
+    try:
+        return parse_json(body, limit=_MOST) or "nothing"
+    except InvalidJson:
+        return "something else"

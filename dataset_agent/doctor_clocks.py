@@ -45,13 +45,13 @@ def _told(ahead: float) -> str:
 async def _agent(settings: Settings) -> float | None:
     """By the ``Date`` of an answer, which is cut to the second (RFC 9110, section 6.6.1)."""
     try:
-        async with httpx.AsyncClient(timeout=_PATIENCE_S, trust_env=False) as http:
+        async with asyncio.timeout(_PATIENCE_S), httpx.AsyncClient(timeout=_PATIENCE_S, trust_env=False) as http:
             began = time.time()
-            answer = await http.get(f"{settings.url.rstrip('/')}/healthz")
-            ended = time.time()
+            async with http.stream("GET", f"{settings.url.rstrip('/')}/healthz") as answer:
+                ended = time.time()
         told = parsedate_to_datetime(answer.headers["date"]).astimezone(UTC).timestamp()
-    except (httpx.HTTPError, KeyError, ValueError):
-        return None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, KeyError, ValueError, TypeError, OverflowError):
+        return None  # nothing answers, or what does has no clock
     return beyond(told, told + 1, began, ended)
 
 
@@ -61,9 +61,9 @@ async def _server(url: str) -> float | None:
             began = time.time()
             seconds, micros = await cast(Any, client.time())
             ended = time.time()
-    except (RedisError, OSError):  # it does not answer, which is said elsewhere, or this account may not ask
+        told = int(seconds) + int(micros) / 1e6
+    except (RedisError, OSError, ValueError, TypeError):  # said elsewhere, or this account may not ask
         return None
-    told = int(seconds) + int(micros) / 1e6
     return beyond(told, told, began, ended)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ def check_places(settings: Settings) -> Iterator[Finding]:
     """Key stores are looked at where the keys are opened; here is everything else."""
     if not settings.home.is_dir():
         return
-    found = [*_trust(settings), *_home(settings), *_datasets(settings)]
+    found = [*_trust(settings), *_home(settings), *_strangers(settings), *_datasets(settings)]
     yield from found
     if not found:
         yield Finding("permissions", "ok")
@@ -47,6 +48,22 @@ def _home(settings: Settings) -> Iterator[Finding]:
             yield from _weak(path, _OTHERS_WRITE, "chmod go-w", "replace what is in it")
         else:
             yield from _weak(path, _OTHERS, "chmod 600", "read or change it")
+
+
+def _strangers(settings: Settings) -> Iterator[Finding]:
+    """Files that a command left as another user, which the user that serves may be unable to read."""
+    user, owner = os.geteuid(), settings.home.stat().st_uid
+    mine = owner if user == 0 else user
+    if mine == 0:  # the superuser reads everything, and in a home of its own cannot tell who serves
+        return
+    for path in itertools.islice(sorted(settings.home.rglob("*")), _MOST):
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        if status.st_uid not in (mine, owner) and not status.st_mode & _OTHERS:
+            advice = f"it belongs to user {status.st_uid}; run as that user or as root: chown {mine} {path}"
+            yield Finding(f"owner of {path}", "broken", advice)
 
 
 def _datasets(settings: Settings) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import typer
 
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import read_bounded
 from contract.settings import Settings
 from contract.signing import PublicKey
 from dataset_agent.configuration import load_settings
@@ -163,7 +164,7 @@ def _receipt(path: Path | None) -> Receipt | None:
     if path is None:
         return None
     try:
-        return Receipt.from_json(parse_json(path.read_bytes(), limit=_MAX_RECEIPT))
+        return Receipt.from_json(parse_json(read_bounded(path, _MAX_RECEIPT), limit=_MAX_RECEIPT))
     except (OSError, InvalidJson, InvalidReceipt) as error:
         raise DatasetAgentError(
             Component.COMMAND,

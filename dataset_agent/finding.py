@@ -21,18 +21,23 @@ class Finding:
 
 
 def check(name: str, probe: Callable[[], object]) -> Finding:
-    """Broken where ``probe`` raises a fault."""
+    """Broken where ``probe`` raises a fault, or anything: who looks for what is broken must not break on it."""
     try:
         probe()
-    except (DatasetAgentError, OSError) as error:
-        return Finding(name, "broken", str(error))
+    except Exception as error:
+        return _broken(name, error)
     return Finding(name, "ok")
 
 
+def _broken(name: str, error: Exception) -> Finding:
+    told = isinstance(error, DatasetAgentError | NotGranted | StoreUnavailable | OSError)
+    return Finding(name, "broken", str(error) if told else f"it could not be checked ({type(error).__name__})")
+
+
 async def acheck(name: str, probe: Callable[[], Awaitable[str | None]]) -> Finding:
-    """Broken where ``probe`` raises a fault; what it returns is worth knowing."""
+    """The same; what ``probe`` returns is worth knowing."""
     try:
         told = await probe()
-    except (DatasetAgentError, NotGranted, StoreUnavailable, OSError) as error:
-        return Finding(name, "broken", str(error))
+    except Exception as error:
+        return _broken(name, error)
     return Finding(name, "ok", told or "")

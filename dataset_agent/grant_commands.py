@@ -14,6 +14,7 @@ import typer
 from contract.call import Operation
 from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import read_bounded
 from contract.grant import VerifiedGrant
 from contract.scope import Scope
 from contract.settings import Settings
@@ -24,7 +25,8 @@ from dataset_agent.revoke_commands import revocations, revoke
 from grants.claim_words import Explained
 from grants.inspect import MAX_INSPECTED, Inspection, explain
 from grants.jwks import PublishedKeys
-from grants.state_look import NO_STORE, NOT_POLICY, has_memory, look
+from grants.state_look import NO_STORE, NOT_POLICY, look
+from grants.state_reading import has_memory
 from grants.trust import Trust, load_trust
 
 grant_app = typer.Typer(help="Look at execution grants, and take them back.", no_args_is_help=True)
@@ -107,7 +109,7 @@ async def _inspected(settings: Settings, text: str, trust: Trust | None, now: fl
         return report
     if not has_memory(settings):
         return report.remembered(None, not_checked=NO_STORE)
-    return report.remembered(await look(settings, report.grant), not_checked=NOT_POLICY)
+    return report.remembered(await look(settings, report.grant, now=now), not_checked=NOT_POLICY)
 
 
 def _text(token: str) -> str:
@@ -127,9 +129,7 @@ def _operation(call: Path | None, task: str | None, negotiate: bool, method: str
         raise _usage("request", "say what was received: one of --call, --task and --negotiate, or --method discover")
     if call is None:
         return Operation(method, task=task, negotiate=negotiate)
-    body = call.read_bytes()
-    if len(body) > _MAX_CALL:
-        raise _usage("request", f"{call} is larger than any call")
+    body = read_bounded(call, _MAX_CALL)
     return Operation(method, call_hash=sha256_hex(body))
 
 

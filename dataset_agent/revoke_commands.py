@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import typer
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from dataset_agent.configuration import check_home, load_settings
-from dataset_agent.console import AsJson, paragraph, print_json, say, table
-from grants.state import (
-    Revocation,
-    RevocationKind,
-    StateStore,
-    check_revocation,
-    open_state,
-    revoked_by_now,
+from dataset_agent.console import AsJson, note, paragraph, print_json, say, table
+from dataset_agent.known_names import doubt
+from grants.revocation_form import check_revocation
+from grants.state import Revocation, RevocationKind, reach_state, revoked_by_now
+from grants.state_reading import has_memory, read_memory
+
+_EARLIEST: Final = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
+_AHEAD_S: Final = 86_400
+_SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
+_RFC3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?([Zz]|[+-][0-9]{2}:[0-9]{2})?", re.ASCII
 )
-from grants.state_look import has_memory
-
-T = TypeVar("T")
-
 _STOPS: Final = {
     RevocationKind.SUBJECT: "for the person {value}, at whatever dataset",
     RevocationKind.GRANT: "with a token whose id is {value}, and what was derived from it",
@@ -46,7 +45,7 @@ def revoke(
     key: Annotated[str | None, typer.Option(help="The thumbprint of an issuer's key.")] = None,
     txn: Annotated[str | None, typer.Option(help="A transaction.")] = None,
     before: Annotated[
-        str | None, typer.Option(help="Issued until then: ISO 8601 or POSIX seconds; default now.")
+        str | None, typer.Option(help="Issued until then: RFC 3339 or POSIX seconds; default now.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +58,11 @@ def revoke(
     kind, value = given[0]
     settings, now = load_settings(), time.time()
     check_home(settings)
-    revocation = asyncio.run(_revoked(settings, kind, value, _instant(before, now), now))
+    until = _instant(before, now)
+    value = check_revocation(kind, value, until)
+    revocation = asyncio.run(_revoked(settings, kind, value, until))
+    if (why := doubt(settings, kind, value)) is not None:
+        note(f"warning: {why}")
     if as_json:
         print_json(_public(revocation) | {"stops": _stops(revocation)})
         return
@@ -77,7 +80,7 @@ def revocations(as_json: AsJson = False) -> None:
     """List what is revoked. Grants that were issued later are accepted."""
     settings = load_settings()
     check_home(settings)
-    found = asyncio.run(_with_store(settings, lambda store: store.revocations())) if has_memory(settings) else []
+    found = asyncio.run(read_memory(settings)).revocations if has_memory(settings) else ()
     if as_json:
         print_json([_public(revocation) for revocation in found])
         return
@@ -85,40 +88,44 @@ def revocations(as_json: AsJson = False) -> None:
     table(f"{len(rows)} revoked", ("kind", "value", "issued until"), rows, lead=("kind", "issued until"))
 
 
-async def _revoked(settings: Settings, kind: RevocationKind, value: str, until: float, now: float) -> Revocation:
+async def _revoked(settings: Settings, kind: RevocationKind, value: str, until: float) -> Revocation:
     """What stands in the store afterwards: an instant that is there is never lowered."""
-
-    async def work(store: StateStore) -> Revocation:
-        name = kind, check_revocation(kind, value, until)
-        await store.revoke(*name, not_before=until)
-        return next(held for held in await store.revocations() if (held.kind, held.value) == name)
-
-    return await _with_store(settings, work)
-
-
-async def _with_store(settings: Settings, work: Callable[[StateStore], Awaitable[T]]) -> T:
-    store = open_state(settings)
+    store = reach_state(settings)
     try:
-        return await work(store)
+        await store.revoke(kind, value, not_before=until)
+        held = (revoked for revoked in await store.revocations() if (revoked.kind, revoked.value) == (kind, value))
+        return next(held, Revocation(kind, value, until))
     finally:
         await store.close()
 
 
 def _instant(text: str | None, now: float) -> float:
-    """POSIX seconds of an instant. A clock that is a little ahead issued what it did before now, too."""
+    """POSIX seconds of an instant. A clock that is a little ahead issued what it did before now, too.
+
+    One that nobody can mean (milliseconds, a date in digits) is refused: it would revoke nothing, or for ever.
+    """
     if text is None:
         return revoked_by_now(now)
+    seconds = float(text) if _SECONDS.fullmatch(text) else _rfc3339(text)
+    if not _EARLIEST <= seconds <= now + _AHEAD_S:
+        raise _usage(
+            f"--before {text[:60]!r} is {_shown(seconds)}: give an instant from 2020 to a day from now, "
+            "such as 2026-09-01T12:00:00Z, or POSIX seconds"
+        )
+    return seconds
+
+
+def _rfc3339(text: str) -> float:
+    wrong = f"--before {text[:60]!r} is no instant: write 2026-09-01T12:00:00Z, or POSIX seconds"
+    found = _RFC3339.fullmatch(text)
+    if found is None:
+        raise _usage(wrong)
+    if found.group(2) is None:
+        raise _usage(f"--before {text[:60]!r} names no time zone: write a Z behind it, or an offset such as +02:00")
     try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise _usage(f"{text[:60]!r} is no instant: write 2026-09-01T12:00:00Z, or POSIX seconds") from None
-    if instant.tzinfo is None:
-        raise _usage(f"{text[:60]!r} names no time zone: write a Z behind it, or an offset such as +02:00")
-    return instant.timestamp()
+        return datetime.fromisoformat(text.upper()).timestamp()
+    except (ValueError, OverflowError):
+        raise _usage(wrong) from None
 
 
 def _stops(revocation: Revocation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import json
 import os
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import read_bounded
 
 MAX_ARTIFACT_BYTES: Final = 256 * 1024 * 1024
 
@@ -42,10 +44,10 @@ def write_artifact(path: Path, artifact: Artifact) -> None:
 def read_artifact(path: Path) -> Artifact:
     """Raises ``DatasetAgentError`` (``evidence.artifact.not_found``, ``evidence.artifact.malformed``)."""
     try:
-        if path.stat().st_size > MAX_ARTIFACT_BYTES:
-            raise _malformed(path, f"it is larger than {MAX_ARTIFACT_BYTES} bytes")
-        data = path.read_bytes()
+        data = read_bounded(path, MAX_ARTIFACT_BYTES)
     except OSError as error:
+        if error.errno in (errno.EFBIG, errno.EINVAL):
+            raise _malformed(path, str(error.strerror)) from error
         raise DatasetAgentError(
             Component.EVIDENCE,
             Category.NOT_FOUND,

@@ -20,21 +20,19 @@ saw, in a file beside it too (``grants.state_seen``): a memory that is behind th
 from __future__ import annotations
 
 import hashlib
-import math
-import re
+import os
 import secrets
 import time
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, Protocol
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import of_another_user
 from contract.grant import VerifiedGrant
-from contract.ids import is_nfc
 from contract.settings import Settings
-from contract.signing import THUMBPRINT_URI
 from contract.verdict import NotGranted, Reason
 from grants.claims import SKEW
 
@@ -46,9 +44,6 @@ PUT_BACK: Final = 300
 """Seconds by which a clock may be put back without any grant being refused for it."""
 SWEEP: Final = 64
 """Leaves that nobody accepts any more, forgotten with every spend."""
-
-_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-_MAX_INSTANT: Final = 2**53
 
 
 class RevocationKind(StrEnum):
@@ -133,9 +128,10 @@ def open_state(settings: Settings, *, now: float | None = None) -> StateStore:
     """The store that ``DATASET_AGENT_STATE_URL`` names, checked and armed; SQLite in the home folder by default.
 
     Blocks for one exchange with the store. Raises ``grants.state.*`` where it does not
-    answer or may forget.
+    answer or may forget, or where what it writes into the home would be in another user's way.
     """
     instant = time.time() if now is None else now
+    check_user(settings.home)
     seen = settings.home / SEEN_FILE
     if settings.state_url is None:
         from grants.state_sqlite import SqliteState
@@ -144,6 +140,29 @@ def open_state(settings: Settings, *, now: float | None = None) -> StateStore:
     from grants.state_redis import RedisState
 
     return RedisState.open(settings.state_url, now=instant, seen_file=seen)
+
+
+def reach_state(settings: Settings) -> StateStore:
+    """The same store for who only revokes: it is not armed, and nothing is noted beside it.
+
+    Raises ``grants.state.url``, ``grants.state.user``.
+    """
+    if settings.state_url is None:
+        from grants.state_sqlite import SqliteState
+
+        check_user(settings.home)
+        return SqliteState(settings.home / STATE_FILE, noting=False)
+    from grants.state_redis import RedisState
+
+    return RedisState.reach(settings.state_url)
+
+
+def check_user(home: Path) -> None:
+    """Raises ``grants.state.user`` where files of this process in the home would shut out the user that serves."""
+    found = of_another_user(home, home / SEEN_FILE, home / STATE_FILE)
+    if found is not None:
+        path, owner = found
+        raise fault("user", f"{path} belongs to user {owner}, not to this one ({os.geteuid()}): run this as that user")
 
 
 def replay_key(grant: VerifiedGrant) -> str:
@@ -243,26 +262,6 @@ def unavailable() -> NotGranted:
 
 def fault(code: str, message: str, category: Category = Category.CONFIGURATION) -> DatasetAgentError:
     return DatasetAgentError(Component.GRANTS, category, f"grants.state.{code}", message)
-
-
-def check_revocation(kind: RevocationKind, value: str, not_before: float) -> str:
-    """The value as grants spell it. Raises ``grants.state.value`` for one that could name nothing."""
-    if kind in (RevocationKind.HOLDER, RevocationKind.KEY):
-        value = value.removeprefix(THUMBPRINT_URI)
-        if not _THUMBPRINT.fullmatch(value):
-            raise fault("value", f"a revocation by {kind} names a key's thumbprint", Category.INVALID_INPUT)
-    if not value or len(value) > 600 or not is_nfc(value) or any(map(_unprintable, value)):
-        raise fault("value", f"a revocation by {kind} needs a printable value", Category.INVALID_INPUT)
-    if kind in (RevocationKind.POLICY, RevocationKind.DATASET) and not all(value.rpartition("@")):
-        raise fault("value", f"a revocation by {kind} names it as id@version", Category.INVALID_INPUT)
-    if not math.isfinite(not_before) or not 0 <= not_before < _MAX_INSTANT:
-        raise fault("value", "a revocation needs an instant in POSIX seconds", Category.INVALID_INPUT)
-    return value
-
-
-def _unprintable(character: str) -> bool:
-    """What no claim holds either; anything else may be the subject or ``jti`` of a grant, and is revocable."""
-    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def in_order(instants: Mapping[tuple[str, str], float]) -> list[Revocation]:

@@ -25,7 +25,6 @@ from grants.state import (
     RevocationKind,
     armed_after_loss,
     armed_at_open,
-    in_order,
     judge,
     names_of,
     remembered_until,
@@ -53,7 +52,7 @@ from grants.state_paths import (
     identity_of,
     take_away,
 )
-from grants.state_rows import REVOKE, TABLES, holds_leaves, instants_of, legible_revocations
+from grants.state_rows import REVOKE, TABLES, holds_leaves, instants_of, legible_revocations, revocations_of
 
 _REPLACED: Final = "the state file was replaced"
 LOG_BYTES: Final = 4 * 2**20
@@ -130,8 +129,7 @@ class StateFile:
     def revocations(self) -> list[Revocation]:
         connection = self._current()
         self._checked()
-        rows = connection.execute("SELECT kind, value, not_before FROM revoked")
-        return in_order({(kind, value): instant for kind, value, instant in rows})
+        return revocations_of(connection)
 
     def probe(self) -> None:
         with self._locked() as connection:

@@ -8,6 +8,7 @@ of ours writes the main file, and gives it the time that was announced inside be
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -22,6 +23,9 @@ CREATE TABLE IF NOT EXISTS memory (
   modified INTEGER NOT NULL, announced INTEGER NOT NULL
 );
 """
+
+
+_TYPES: Final = [str, int, int, int, float, str, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +100,15 @@ def next_announced(header: Header, now: float) -> int:
 
 
 def read_header(connection: sqlite3.Connection) -> Header | None:
-    """Raises ``sqlite3.Error``."""
+    """Raises ``sqlite3.Error``, and ``OSError`` for a row that another hand wrote: SQLite keeps any type anywhere."""
     row = connection.execute(
         "SELECT name, epoch, seq, armed, clock, boot, inode, modified, announced FROM memory"
     ).fetchone()
-    return None if row is None else Header(Progress(*row[:3]), *row[3:])
+    if row is None:
+        return None
+    if [type(value) for value in row] != _TYPES or not math.isfinite(row[4]) or row[3] < 1:
+        raise OSError("the state file holds what this program did not write")
+    return Header(Progress(*row[:3]), *row[3:])
 
 
 def write_header(connection: sqlite3.Connection, header: Header) -> None:

@@ -13,7 +13,8 @@ The account needs ``EVAL EVALSHA INFO HGET HMGET HSET HINCRBY HGETALL ZADD ZCARD
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from redis.retry import Retry as SyncRetry
 from contract.errors import Category, DatasetAgentError
 from contract.grant import VerifiedGrant
 from contract.ids import new_id
+from grants.revocation_form import check_revocation
 from grants.state import (
     BUDGET,
     Progress,
@@ -38,7 +40,6 @@ from grants.state import (
     armed_after_loss,
     armed_at_open,
     check_not_ended,
-    check_revocation,
     fault,
     in_order,
     judge,
@@ -63,6 +64,10 @@ _CONNECTIONS: Final = 32
 _FACTS: Final = 3
 """What both scripts tell of the server: its policy, its log, its role."""
 _MISTAKEN: Final = "the answer of the state store is to another question"
+_FOREIGN: Final = "the state store holds what this program did not write"
+_MAX_INSTANT: Final = 2**53
+# A server that is away (TimeoutError is an OSError), and one that holds what is no answer of ours.
+_DOWN: Final = (RedisError, OSError, ValueError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +118,28 @@ class RedisState:
         self._redis: Redis = Redis.from_pool(pool)
 
     @classmethod
+    def reach(cls, url: str, *, budget: float = BUDGET, seen_file: Path | None = None) -> RedisState:
+        """A store that nobody checked or armed. Raises ``grants.state.url``."""
+        try:
+            return cls(url, budget=budget, seen_file=seen_file)
+        except ValueError as error:
+            raise fault("url", "DATASET_AGENT_STATE_URL must start with redis://, rediss:// or unix://") from error
+
+    @classmethod
     def open(cls, url: str, *, now: float, budget: float = BUDGET, seen_file: Path | None = None) -> RedisState:
         """Check that the server remembers, and arm it.
 
         Raises ``grants.state.url``, ``grants.state.unavailable``, ``grants.state.evicting``,
-        ``grants.state.not_durable`` or ``grants.state.replica``.
+        ``grants.state.not_durable``, ``grants.state.replica`` or ``grants.state.seen``.
         """
-        try:
-            store = cls(url, budget=budget, seen_file=seen_file)
-            client = redis.Redis.from_url(
-                url,
-                decode_responses=True,
-                socket_timeout=budget,
-                socket_connect_timeout=budget,
-                retry=SyncRetry(NoBackoff(), 0),
-            )
-        except ValueError as error:
-            raise fault("url", "DATASET_AGENT_STATE_URL must start with redis://, rediss:// or unix://") from error
+        store = cls.reach(url, budget=budget, seen_file=seen_file)
+        client = redis.Redis.from_url(
+            url,
+            decode_responses=True,
+            socket_timeout=budget,
+            socket_connect_timeout=budget,
+            retry=SyncRetry(NoBackoff(), 0),
+        )
         sighting = store._seen_file.read()
         seen, lost = (None, False) if sighting is None else (sighting.progress, sighting.put_back)
         try:
@@ -137,7 +147,7 @@ class RedisState:
                 number = new_id("ask")
                 asked = _Question(now=now, lost=lost).arguments(number, seen)
                 store._seen = _read(client.eval(ASK, 2, MEMORY, SPENT, *asked), number).progress
-        except (RedisError, OSError) as error:
+        except _DOWN as error:
             raise fault(
                 "unavailable",
                 f"the state store does not answer ({type(error).__name__}); start it or correct DATASET_AGENT_STATE_URL",
@@ -165,13 +175,11 @@ class RedisState:
             told = await cast(Any, self._redis.eval(REVOKE, 1, MEMORY, _field(kind, value), repr(float(not_before))))
             if not isinstance(told, list) or len(told) != _FACTS:
                 raise RedisError(_MISTAKEN)
-            _check_fit(told)
+            check_fit(told)
 
     async def revocations(self) -> list[Revocation]:
         async with self._reaching("the state store cannot be read"):
-            held = await cast(Any, self._redis.hgetall(MEMORY))
-        marks = ((field.removeprefix(_REVOKED), float(held[field])) for field in held if field.startswith(_REVOKED))
-        return in_order({_name(field): instant for field, instant in marks})
+            return revocations_in(await cast(Any, self._redis.hgetall(MEMORY)))
 
     async def health(self) -> None:
         async with self._reaching("the state store does not answer"):
@@ -186,7 +194,7 @@ class RedisState:
         try:
             async with asyncio.timeout(self._budget):
                 answer = await self._ask(question)
-        except (RedisError, OSError, DatasetAgentError) as error:  # TimeoutError is an OSError
+        except (*_DOWN, DatasetAgentError) as error:
             if isinstance(error, RedisConnectionError):
                 await self._let_go()
             raise unavailable() from error
@@ -203,7 +211,7 @@ class RedisState:
         try:
             async with asyncio.timeout(self._budget):
                 yield
-        except (RedisError, OSError) as error:
+        except _DOWN as error:
             raise fault("unavailable", otherwise, Category.UNAVAILABLE) from error
 
     async def _ask(self, question: _Question) -> _Answer:
@@ -223,18 +231,41 @@ def _read(told: Any, number: str) -> _Answer:
     """A script's answer. Raises ``RedisError`` where it is to another question, as after a connection out of step."""
     if not isinstance(told, list) or len(told) <= _FACTS or told[0] != number:
         raise RedisError(_MISTAKEN)
-    _check_fit(told[1 : 1 + _FACTS])
+    check_fit(told[1 : 1 + _FACTS])
     memory, epoch, seq, armed, clock, fresh, marks = told[1 + _FACTS :]
-    return _Answer(
-        Progress(memory, int(epoch), int(seq)),
-        int(armed),
-        float(clock),
-        fresh == 1,
-        [None if mark is None else float(mark) for mark in marks],
-    )
+    progress = Progress(memory, _count(epoch), _count(seq))
+    marked = [None if mark is None else instant(mark) for mark in marks]
+    return _Answer(progress, beginning(armed, begun=bool(memory)), instant(clock), fresh == 1, marked)
 
 
-def _check_fit(told: Sequence[str]) -> None:
+def beginning(armed: Any, *, begun: bool) -> int:
+    """The armed instant of a memory, 0 before it has begun. Raises ``ValueError`` for what no store of ours wrote."""
+    if begun and int(armed) == 0:
+        raise ValueError(_FOREIGN)
+    return _count(armed)
+
+
+def _count(told: Any) -> int:
+    if not 0 <= int(told) < _MAX_INSTANT:
+        raise ValueError(_FOREIGN)
+    return int(told)
+
+
+def instant(text: Any) -> float:
+    """Seconds as a script tells them. Raises ``ValueError``: what is no number is neither before nor after another."""
+    seconds = float(text)
+    if not math.isfinite(seconds):
+        raise ValueError(_FOREIGN)
+    return seconds
+
+
+def revocations_in(held: Mapping[str, str]) -> list[Revocation]:
+    """Those of the hash that is the memory. Raises ``ValueError`` for one that is none of ours."""
+    marks = ((field.removeprefix(_REVOKED), instant(held[field])) for field in held if field.startswith(_REVOKED))
+    return in_order({_name(field): mark for field, mark in marks})
+
+
+def check_fit(told: Sequence[str]) -> None:
     """Raises where a server may forget a spent leaf or a revocation, or does not know the newest ones."""
     policy, log, role = told
     if role != "master":

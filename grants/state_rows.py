@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from grants.state import RevocationKind
+from grants.state import Revocation, RevocationKind, in_order
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS spent (leaf TEXT PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID;
@@ -17,20 +17,34 @@ CREATE TABLE IF NOT EXISTS revoked (
   kind TEXT NOT NULL, value TEXT NOT NULL, not_before REAL NOT NULL, PRIMARY KEY (kind, value)
 ) WITHOUT ROWID;
 """
+_FOREIGN: Final = "the state file holds what this program did not write"
 REVOKE: Final = (
     "INSERT INTO revoked VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET not_before = max(not_before, excluded.not_before)"
 )
 
 
 def instants_of(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
-    """The not-before instants of ``names``, in their order."""
+    """The not-before instants of ``names``, in their order. Raises ``OSError`` for one that is no number."""
     marks = ", ".join("(?, ?)" for _ in names)
     rows = connection.execute(
         f"SELECT kind, value, not_before FROM revoked WHERE (kind, value) IN (VALUES {marks})",  # noqa: S608
         [part for name in names for part in name],
     )
-    held: dict[tuple[str, str], float] = {(kind, value): float(instant) for kind, value, instant in rows}
+    held: dict[tuple[str, str], Any] = {(kind, value): instant for kind, value, instant in rows}
+    if not all(isinstance(instant, float) for instant in held.values()):
+        raise OSError(_FOREIGN)
     return [held.get(name) for name in names]
+
+
+def revocations_of(connection: sqlite3.Connection) -> list[Revocation]:
+    """Every revocation, in order. Raises ``OSError`` for one that another hand wrote."""
+    rows = connection.execute("SELECT kind, value, not_before FROM revoked").fetchall()
+    if not all(isinstance(instant, float) for _, _, instant in rows):
+        raise OSError(_FOREIGN)
+    try:
+        return in_order({(kind, value): instant for kind, value, instant in rows})
+    except (ValueError, TypeError) as error:
+        raise OSError(_FOREIGN) from error
 
 
 def holds_leaves(connection: sqlite3.Connection) -> bool:
@@ -41,6 +55,7 @@ def legible_revocations(path: Path) -> list[tuple[str, str, float]]:
     """What a torn file still tells of them."""
     try:
         with closing(sqlite3.connect(path, timeout=0)) as torn:
-            return list(torn.execute("SELECT kind, value, not_before FROM revoked"))
+            rows = list(torn.execute("SELECT kind, value, not_before FROM revoked"))
     except sqlite3.Error:
         return []
+    return [row for row in rows if isinstance(row[2], float)]

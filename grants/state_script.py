@@ -1,4 +1,4 @@
-"""The two scripts that a Redis server runs for the state store; nothing else reads or writes its keys."""
+"""The scripts that a Redis server runs for the state store; nothing else reads or writes its keys."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ local policy = told(redis.call('INFO', 'memory'), 'maxmemory_policy')
 local log = told(redis.call('INFO', 'persistence'), 'aof_enabled')
 local replication = redis.call('INFO', 'replication')
 local role = told(replication, 'role')
+local server = told(redis.call('INFO', 'server'), 'run_id') .. ' ' .. told(replication, 'master_replid')
 local fit = policy == 'noeviction' and log == '1' and role == 'master'
 """
 
@@ -24,7 +25,6 @@ ASK: Final = (
 -- 8 a name for a new memory, 9 to 11 the progress seen, 12 and more the names to look for
 local number, leaf, now = ARGV[1], ARGV[2], tonumber(ARGV[6])
 if not fit then return {{number, policy, log, role}} end
-local server = told(redis.call('INFO', 'server'), 'run_id') .. ' ' .. told(replication, 'master_replid')
 local held = redis.call('HMGET', KEYS[1], 'name', 'epoch', 'seq', 'armed', 'clock', 'spent', 'server', unpack(ARGV, 12))
 local name, epoch, seq = held[1], tonumber(held[2] or 0), tonumber(held[3] or 0)
 local armed, clock, count = tonumber(held[4] or 0), tonumber(held[5] or 0), redis.call('ZCARD', KEYS[2])
@@ -69,5 +69,15 @@ if fit then
   redis.call('HINCRBY', KEYS[1], 'seq', 1)
 end
 return {policy, log, role}
+"""
+)
+
+LOOK: Final = (
+    _LOOK
+    + """
+-- KEYS: memory, spent. ARGV: the score of a leaf. Reads only: what was lost stays so, and nothing is begun.
+if not fit then return {policy, log, role} end
+return {policy, log, role, server, redis.call('ZCARD', KEYS[2]), redis.call('HGETALL', KEYS[1]),
+  redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[1], ARGV[1])}
 """
 )

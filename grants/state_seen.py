@@ -14,25 +14,31 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from contract.errors import DatasetAgentError
+from contract.files import read_bounded
 from contract.ids import new_id
-from grants.state import Progress
+from grants.state import Progress, fault
 
 KEPT_EVERY: Final = 1.0
 """Seconds between two writings while leaves are spent."""
+_MOST: Final = 4_096
 _LATE: Final = 2.0
 """Seconds that writing the file may take; a later change of it is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The last known progress; ``put_back`` where the file itself was restored or touched by another hand."""
+    """The last known progress; ``put_back`` where the file itself was restored or touched by another hand.
 
-    progress: Progress
+    ``progress`` is ``None`` where another hand left nothing of it.
+    """
+
+    progress: Progress | None
     put_back: bool
 
 
 class SeenFile:
-    """One home's sighting. It is an aid: a file that cannot be read or written is none.
+    """One home's sighting. One that cannot be written is none; one that is there must be legible.
 
     File times are the machine's clock, so this reads it too.
     """
@@ -43,15 +49,29 @@ class SeenFile:
         self._due = 0.0
 
     def read(self) -> Sighting | None:
+        """``None`` where there is no file. Raises ``grants.state.seen`` for one that cannot be read.
+
+        What it says may be that a memory was lost, so not to know it is no reason to believe the store.
+        """
         if self._path is None:
             return None
         try:
-            raw = json.loads(self._path.read_bytes())
+            text = read_bounded(self._path, _MOST)
             changed = self._path.stat().st_ctime
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise fault(
+                "seen",
+                f"{self._path} cannot be read ({error.strerror}), and it may say that the memory was lost: "
+                "give it to the user that serves (chown), or remove it together with the state store",
+            ) from error
+        try:
+            raw = json.loads(text)
             progress = Progress(str(raw["memory"]), int(raw["epoch"]), int(raw["seq"]))
             late = changed - float(raw["written"]) > _LATE
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return Sighting(None, put_back=True)
         return Sighting(progress, late)
 
     def keep(self, progress: Progress | None, *, soon: bool = False) -> None:
@@ -62,12 +82,12 @@ class SeenFile:
         self._kept, self._due = progress, now + KEPT_EVERY
         try:
             self._write(self._path, progress)
-        except OSError:
+        except (OSError, DatasetAgentError):  # the next start says so
             return
 
     def _write(self, path: Path, progress: Progress) -> None:
         held = self.read()
-        if held is not None and _covers(held.progress, progress):
+        if held is not None and held.progress is not None and _covers(held.progress, progress):
             return
         beside = path.with_name(f"{path.name}.{new_id('new')}")
         text = json.dumps(asdict(progress) | {"written": time.time()})

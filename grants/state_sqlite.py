@@ -17,13 +17,13 @@ from typing import Final, TypeVar
 
 from contract.errors import Category
 from contract.grant import VerifiedGrant
+from grants.revocation_form import check_revocation
 from grants.state import (
     BUDGET,
     SEEN_FILE,
     Revocation,
     RevocationKind,
     check_not_ended,
-    check_revocation,
     fault,
     unavailable,
 )
@@ -45,10 +45,14 @@ class SqliteState:
     thread, so that another writer never holds up the event loop.
     """
 
-    def __init__(self, path: Path, *, budget: float = BUDGET, seen_file: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, *, budget: float = BUDGET, seen_file: Path | None = None, noting: bool = True
+    ) -> None:
+        """Without ``noting`` nothing is written beside the file. Raises ``grants.state.seen``."""
         self._path = path
-        self._seen_file = SeenFile(seen_file or path.with_name(SEEN_FILE))
-        sighting = self._seen_file.read()
+        beside = SeenFile(seen_file or path.with_name(SEEN_FILE))
+        sighting = beside.read()
+        self._seen_file = beside if noting else SeenFile(None)
         self._memory = Memory() if sighting is None else Memory(sighting.progress, lost=sighting.put_back)
         self._here = StateFile(path, self._memory, wait=0.0)
         self._patient = StateFile(path, self._memory, wait=budget)
@@ -57,7 +61,7 @@ class SqliteState:
 
     @classmethod
     def open(cls, path: Path, *, now: float, budget: float = BUDGET, seen_file: Path | None = None) -> SqliteState:
-        """Raises ``grants.state.unavailable`` where the file cannot be used."""
+        """Raises ``grants.state.unavailable`` where the file cannot be used, and ``grants.state.seen``."""
         store = cls(path, budget=budget, seen_file=seen_file)
         try:
             store._thread.submit(store._begin, now).result()

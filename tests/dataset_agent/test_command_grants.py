@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -219,7 +220,8 @@ def test_revocations_are_listed(command: CommandLine) -> None:
 
 
 def test_an_instant_is_never_lowered(command: CommandLine) -> None:
-    for before, held in (("1000", 1000.0), ("500", 1000.0), ("2000.5", 2000.5)):
+    base = 1_700_000_000
+    for before, held in ((f"{base}", base), (f"{base - 500}", base), (f"{base + 1}.5", base + 1.5)):
         made = command("grant", "revoke", "--subject", "u-x-98", "--before", before, "--json").json
         assert made["not_before"] == held
 
@@ -239,8 +241,20 @@ def test_one_in_the_future_is_said_to_be(command: CommandLine) -> None:
         (("--subject", ""), "printable"),
         (("--subject", "a", "--before", "yesterday"), "is no instant"),
         (("--subject", "a", "--before", "2026-01-02T03:04:05"), "no time zone"),
-        (("--subject", "a", "--before", "-5"), "POSIX seconds"),
-        (("--subject", "a", "--before", "nan"), "POSIX seconds"),
+        *[
+            (("--subject", "a", "--before", text), "POSIX seconds")
+            for text in ("-5", "nan", "inf", "20261130", "2026", "0", "1_796_004_000", "1e9", "1796004000000")
+        ],
+        *[
+            (("--subject", "a", "--before", text), "POSIX seconds")
+            for text in ("2026-11-30", "20261130T000000Z", "2026-W01-1T00:00:00Z", "\u0663", "2019-12-31T23:59:59Z")
+        ],
+        *[
+            (("--subject", "a", "--before", text), "POSIX seconds")
+            for text in ("2026-13-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:00", " 1700000000")
+        ],
+        (("--dataset", "Purification-Batches@1.0.0"), "id@version"),
+        (("--dataset", "purification-batches@1.0.0 "), "id@version"),
     ],
 )
 def test_what_names_nothing_revokes_nothing(command: CommandLine, arguments: tuple[str, ...], says: str) -> None:
@@ -249,6 +263,78 @@ def test_what_names_nothing_revokes_nothing(command: CommandLine, arguments: tup
     assert run.code == 2
     assert says in run.line
     assert command("grant", "revocations", "--json").json == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ("--subject", "U-ENG-01"),
+            "principals.yaml here is named so: it is revoked as it is spelt; did you mean u-eng-01?",
+        ),
+        (("--subject", "u-eng-01 "), "begins or ends with a blank"),
+        (("--txn", " x"), "begins or ends with a blank"),
+        (("--policy", "bpd-data-014@2026.09.01"), "did you mean BPD-DATA-014@2026.09.01?"),
+        (("--dataset", "purification-batch@2026.08.31"), "did you mean purification-batches@2026.08.31?"),
+        (("--holder", "A" * 43), "trust.toml here is named so"),
+        (("--key", "A" * 43), "trust.toml here is named so"),
+    ],
+)
+def test_what_names_nothing_known_here_is_revoked_and_doubted(
+    command: CommandLine, arguments: tuple[str, str], says: str
+) -> None:
+    run = command("grant", "revoke", *arguments, "--json")
+    assert (run.code, run.json["value"]) == (0, arguments[1])
+    assert says in run.err
+
+
+def test_what_is_known_here_is_not_doubted(own: RunningAgent) -> None:
+    command = command_for(own.settings)
+    for arguments in (
+        ("--subject", "u-eng-01"),
+        ("--txn", "x"),
+        ("--policy", "BPD-DATA-014@2026.09.01"),
+        ("--dataset", "purification-batches@2026.08.31"),
+    ):
+        assert command("grant", "revoke", *arguments, "--before", "1700000000").err == ""
+
+
+def test_looking_at_a_home_and_revoking_in_it_begins_no_memory(tmp_path: Path) -> None:
+    home = agent_home(tmp_path / "home").home
+    command = CommandLine({"HOME": str(home), "URL": "http://127.0.0.1:1"})
+    before = files_of(home)
+    assert command("grant", "revocations", "--json").json == []
+    assert command("cache", "stats").code == 0
+    found = {finding["check"]: finding for finding in command("doctor", "--json").json["findings"]}
+    assert [found[name]["status"] for name in ("state store", "cache store")] == ["absent", "absent"]
+    assert files_of(home) == before
+    assert command("grant", "revoke", "--subject", "u-eng-01").code == 0
+    assert {name for name in files_of(home) - before if not name.endswith("-lock")} == {"state.sqlite3"}
+    found = {finding["check"]: finding for finding in command("doctor", "--json").json["findings"]}
+    assert "nothing is remembered yet" in found["state store"]["advice"]
+    assert [revoked["value"] for revoked in command("grant", "revocations", "--json").json] == ["u-eng-01"]
+
+
+def files_of(home: Path) -> set[str]:
+    return {str(path.relative_to(home)) for path in home.rglob("*")}
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "endless"])
+@pytest.mark.parametrize("arguments", [("grant", "verify", "x", "--call"), ("provenance", "verify")])
+def test_a_file_that_has_no_end_or_never_answers_is_one_line(
+    command: CommandLine, tmp_path: Path, kind: str, arguments: tuple[str, ...]
+) -> None:
+    path = tmp_path / "file"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(2**40)  # sparse
+    run = command(*arguments, str(path))
+    assert run.code in (1, 2)
+    assert "no regular file" in run.line or "larger than" in run.line
 
 
 def test_nothing_is_revoked_in_a_home_that_is_not_there(tmp_path: Path) -> None:

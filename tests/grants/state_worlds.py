@@ -92,6 +92,8 @@ class OwnServer:
 class StateWorld(Protocol):
     address: str
     """What a worker process opens."""
+    home: Path
+    """Where what was seen is kept."""
 
     def open(self, now: float) -> StateStore: ...
 
@@ -110,7 +112,7 @@ class StateWorld(Protocol):
 
 class SqliteWorld:
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.home = path, path.parent
         self.address = str(path)
 
     def open(self, now: float) -> StateStore:
@@ -157,6 +159,7 @@ class RedisWorld:
     def __init__(self, url: str, pid: int, folder: Path) -> None:
         self.address = url
         self._pid = pid
+        self.home = folder
         self._seen = folder / "state.seen"
         with redis.Redis.from_url(url) as client:
             client.flushall()

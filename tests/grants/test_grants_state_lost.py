@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,11 @@ from pathlib import Path
 import pytest
 import redis
 
+from contract.errors import DatasetAgentError
+from contract.files import of_another_user
+from contract.settings import Settings
 from contract.verdict import Reason
-from grants.state import Progress, RevocationKind, StateStore
+from grants.state import Progress, RevocationKind, StateStore, open_state, reach_state
 from grants.state_redis import MEMORY, SPENT, RedisState
 from grants.state_seen import SeenFile
 from grants.state_sqlite import SqliteState
@@ -180,14 +184,55 @@ def age(path: Path, seconds: float) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"{}", b'{"memory": "m"}', b"\xff", b'{"memory":"m","epoch":"x","seq":1}']
 )
-async def test_a_sighting_that_does_not_read_is_none(world: StateWorld, tmp_path: Path, content: bytes) -> None:
+async def test_a_sighting_that_another_hand_spoilt_is_a_loss_and_no_sighting_of_nothing(
+    world: StateWorld, content: bytes
+) -> None:
+    first = world.open(NOW)
+    grant = accept(make_chain(make_root(now=NOW + 2), now=NOW + 2))
+    await first.close()
+    (world.home / "state.seen").write_bytes(content)
+    second = world.open(NOW + 1)
+    assert await refused(second, grant, now=NOW + 1) is Reason.REPLAY_MEMORY_LOST
+    await second.spend(issued(NOW + 8), policy=POLICY, now=NOW + 8)
+    await second.close()
+    third = world.open(NOW + 9)
+    await third.spend(issued(NOW + 9), policy=POLICY, now=NOW + 9)
+    await third.close()
+
+
+async def test_a_store_does_not_start_beside_a_sighting_that_it_cannot_read(world: StateWorld) -> None:
+    """As one that another user left behind; here a folder, which nobody reads as a file."""
     first = world.open(NOW)
     await first.close()
-    for seen in tmp_path.rglob("state.seen"):
-        seen.write_bytes(content)
-    second = world.open(NOW)
-    await second.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    await second.close()
+    seen = world.home / "state.seen"
+    seen.unlink()
+    seen.mkdir()
+    with pytest.raises(DatasetAgentError, match="state.seen cannot be read") as stop:
+        world.open(NOW)
+    assert stop.value.code == "grants.state.seen"
+    seen.rmdir()
+
+
+@pytest.mark.parametrize("name", ["state.seen", "state.sqlite3"])
+def test_a_store_whose_files_are_another_users_is_opened_by_that_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"")
+    mine = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    for opened in (open_state, reach_state):
+        with pytest.raises(DatasetAgentError, match=f"belongs to user {mine}.*run this as that user") as stop:
+            opened(Settings(home=tmp_path))
+        assert stop.value.code == "grants.state.user"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_superuser_begins_no_store_in_another_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert of_another_user(tmp_path, tmp_path / "state.seen") is None
+    if os.geteuid() == 0:
+        os.chown(tmp_path, 65534, 65534)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert of_another_user(tmp_path, tmp_path / "state.seen") == (tmp_path, tmp_path.stat().st_uid)
 
 
 def test_a_sighting_never_goes_back_within_one_memory(tmp_path: Path) -> None:

@@ -16,9 +16,11 @@ import redis
 
 from contract.errors import Category, DatasetAgentError
 from contract.grant import VerifiedGrant
+from contract.settings import Settings
 from contract.verdict import Reason
 from grants import state_redis
 from grants.state import RevocationKind, names_of, remembered_until, replay_key
+from grants.state_look import look
 from grants.state_redis import MEMORY, SPENT, RedisState, _Question
 from grants.state_script import ASK
 from tests.grants.grants_world import NOW, accept, make_chain
@@ -251,3 +253,42 @@ async def test_a_server_that_accepts_and_says_nothing_costs_no_more_than_the_bud
         async with asyncio.timeout(5):  # redis-py by itself would try for a minute
             assert await refused(store, accept(make_chain())) is Reason.STATE_UNAVAILABLE
         await store.close()
+
+
+# what another program wrote
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[("armed", value) for value in ("x", "", "nan", "inf", "-1", "0", "-1e308", "1e308", "\xff")],
+        *[("clock", value) for value in ("x", "nan", "inf")],
+        *[("epoch", value) for value in ("x", "nan")],
+        ("seq", "x"),
+        *[(f"revoked subject {issued(NOW).subject}", value) for value in ("x", "nan", "")],
+    ],
+)
+async def test_what_is_no_number_of_ours_is_indeterminate_and_never_raises_out(
+    redis_world: RedisWorld, field: str, value: str
+) -> None:
+    store = redis_world.open(NOW)
+    await store.spend(issued(NOW), policy=POLICY, now=NOW)
+    with redis.Redis.from_url(redis_world.address, encoding="latin-1") as client:
+        client.hset(MEMORY, field, value)
+    settings = Settings(home=redis_world.home, state_url=redis_world.address)
+    grant = issued(NOW)
+    assert await refused(store, grant) is Reason.STATE_UNAVAILABLE
+    assert await refused_again(store, grant) is Reason.STATE_UNAVAILABLE
+    told = await look(settings, grant, now=NOW)
+    assert told is not None
+    assert told.reason in (Reason.STATE_UNAVAILABLE, Reason.REPLAY_MEMORY_LOST)
+    await store.close()
+
+
+async def test_a_revocation_of_no_kind_is_one_fault(redis_world: RedisWorld) -> None:
+    store = redis_world.open(NOW)
+    with redis.Redis.from_url(redis_world.address) as client:
+        client.hset(MEMORY, "revoked nonsense x", "1")
+    with pytest.raises(DatasetAgentError, match="cannot be read"):
+        await store.revocations()
+    await store.close()

@@ -12,12 +12,14 @@ import pytest
 
 from contract.errors import DatasetAgentError
 from contract.grant import VerifiedGrant
+from contract.settings import Settings
 from contract.verdict import Reason
 from grants import state_file, state_paths
 from grants.state import RevocationKind
+from grants.state_look import look
 from grants.state_sqlite import SqliteState
 from tests.grants.grants_world import NOW, accept, make_chain, make_root
-from tests.grants.state_worlds import POLICY, SqliteWorld, issued, refused
+from tests.grants.state_worlds import POLICY, SqliteWorld, issued, refused, refused_again
 
 
 @pytest.fixture
@@ -234,4 +236,35 @@ async def test_a_file_that_cannot_be_written_is_indeterminate_and_spends_nothing
             await ask
     connection.execute("PRAGMA query_only = 0")
     await store.spend(grant, policy=POLICY, now=NOW)
+    await store.close()
+
+
+# what another program wrote
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE memory SET armed = 'x'",
+        "UPDATE memory SET armed = 0",
+        "UPDATE memory SET armed = -5",
+        "UPDATE memory SET armed = 1.5",
+        "UPDATE memory SET clock = 'x'",
+        "UPDATE memory SET clock = 9e999",
+        "UPDATE memory SET seq = x'00'",
+        "UPDATE memory SET name = x'00'",
+        "UPDATE memory SET modified = 'x'",
+        "INSERT INTO revoked VALUES ('subject', 'u-eng-01', 'x')",
+    ],
+)
+async def test_what_is_not_of_its_form_is_indeterminate_and_never_raises_out(path: Path, statement: str) -> None:
+    store = SqliteState.open(path, now=NOW)
+    grant = issued(NOW)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute(statement)
+    assert await refused(store, grant) is Reason.STATE_UNAVAILABLE
+    assert await refused_again(store, grant) is Reason.STATE_UNAVAILABLE
+    told = await look(Settings(home=path.parent), grant, now=NOW)
+    assert told is not None
+    assert told.reason is Reason.STATE_UNAVAILABLE
     await store.close()
