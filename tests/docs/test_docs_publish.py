@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILE = re.compile(r"^(?:[^\n]*\bFile|Append to) `([\w./-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+PAGE = (ROOT / "docs" / "publish.md").read_text(encoding="utf-8")
 SUPPLIED = re.compile(r"^## 9\..*?^```yaml\n(.*?)^```$.*?^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -87,24 +90,30 @@ async def test_a_capability_that_another_agent_completes_loads_beside_it(world: 
     registry = load_registry(world)
     assert dict(registry.invalid) == {}
     assert registry.datasets["tank-levels"].capabilities[1].supply is not None
+    for line in re.findall(r"^\$ (sed -i .*)$", PAGE[PAGE.index("\n## 9.") :], re.MULTILINE):
+        subprocess.run(shlex.split(line), cwd=world.parent, check=True)
+    answer = load_policies(world / "policies").evaluate(question(world, "level_and_deliveries"))
+    assert (answer.outcome, answer.policy_id) == (Outcome.PERMIT, "ACME-TANK-001")
     settings = Settings(datasets=world, home=world / "home")
     assert await check_datasets(settings, scratch=world / "scratch") == {"tank-levels": None}
 
 
-def test_the_policy_grants_the_operator_the_rows_of_his_site_only(world: Path) -> None:
+def question(world: Path, capability: str) -> PolicyRequest:
     operator = load_directory(world / "principals.yaml").named("operator")
     assert operator is not None
-    answer = load_policies(world / "policies").evaluate(
-        PolicyRequest(
-            principal=operator,
-            dataset="tank-levels",
-            capability="mean_level",
-            effect=Effect.COMPUTE,
-            sensitivity=Sensitivity.INTERNAL,
-            tenant="acme",
-            policy_id="ACME-TANK-001",
-        )
+    return PolicyRequest(
+        principal=operator,
+        dataset="tank-levels",
+        capability=capability,
+        effect=Effect.COMPUTE,
+        sensitivity=Sensitivity.INTERNAL,
+        tenant="acme",
+        policy_id="ACME-TANK-001",
     )
+
+
+def test_the_policy_grants_the_operator_the_rows_of_his_site_only(world: Path) -> None:
+    answer = load_policies(world / "policies").evaluate(question(world, "mean_level"))
     assert (answer.outcome, answer.policy_id) == (Outcome.PERMIT, "ACME-TANK-001")
     assert dict(answer.obligations.rows) == {"tank_level.site": Constraint(one_of=frozenset({"Lyon"}))}
 
