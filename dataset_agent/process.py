@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from dataset_agent.console import note
+from dataset_agent.framing import OneLength
 from dataset_agent.run_files import Kind, run_file
 
 DRAIN_S: Final = 20
@@ -116,7 +117,7 @@ async def serve_app(
     ``reload --wait``; it is gone when the process ends. Raises ``KeyboardInterrupt`` after a
     drain that SIGINT asked for.
     """
-    server = _Server(uvicorn.Config(app, **server_settings()))
+    server = _Server(uvicorn.Config(OneLength(app), **server_settings()))
     loop = asyncio.get_running_loop()
     pending: set[asyncio.Future[None]] = set()
     port, newest = listener.getsockname()[1], 0.0
