@@ -8,6 +8,8 @@ from contract.schema import Parameter
 from contract.settings import Settings
 from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.arguments import read_arguments
+from dataset_agent.configuration import check_user
+from dataset_agent.evidence_commands import Side, ledger_path
 from dataset_agent.login import identity_token
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
@@ -22,6 +24,7 @@ async def answer_to(settings: Settings, principal: str, wanted: dict[str, Any]) 
 
     ``wanted`` has a question, or a dataset, a capability and arguments as ``name=value``.
     """
+    check_user(settings, ledger_path(settings, Side.ROOT))
     token = identity_token(settings, principal)
     service = open_service(settings)
     try:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import of_another_user
 from contract.settings import Settings
 
 PREFIX: Final = "DATASET_AGENT_"
@@ -40,6 +41,22 @@ def check_home(settings: Settings) -> None:
             Category.NOT_FOUND,
             "command.home.missing",
             f"there is no home at {settings.home}: correct {PREFIX}HOME, or make one with dataset-agent keys init",
+        )
+
+
+def check_user(settings: Settings, *files: Path) -> None:
+    """For commands that write into a home: what they leave there must not shut out the user whose it is.
+
+    ``files`` of the same role tell whose it is where they are there. Raises CONFIGURATION.
+    """
+    found = of_another_user(settings.home, *files)
+    if found is not None:
+        path, owner = found
+        raise DatasetAgentError(
+            Component.COMMAND,
+            Category.CONFIGURATION,
+            "command.home.user",
+            f"{path} belongs to user {owner}, not to this one ({os.geteuid()}): run this as that user",
         )
 
 

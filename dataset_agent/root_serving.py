@@ -9,8 +9,9 @@ from typing import Any
 from contract.address import is_loopback
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from dataset_agent.configuration import load_settings
+from dataset_agent.configuration import check_user, load_settings
 from dataset_agent.console import note
+from dataset_agent.evidence_commands import Side, ledger_path
 from dataset_agent.process import address_of, bind_port, serve_app
 from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 from root_agent.app import build_app
@@ -24,6 +25,7 @@ def root(port: Port = 8800, host: Host = None, as_json: ReadyJson = False) -> No
 
 
 async def _root(settings: Settings, port: int, as_json: bool) -> None:
+    check_user(settings, ledger_path(settings, Side.ROOT))
     with closing(bind_port(settings.host, port)) as listener:
         service = open_service(settings)
         await _ready_for_people(settings, service)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from contract.errors import DatasetAgentError
 from contract.settings import SHIPPED_DATASETS, Settings
 from dataset_agent import AGENTS_DIR
+from dataset_agent.configuration import check_user
 from tests.dataset_agent.command_line import HOUSE, PROGRAM, CommandLine, environment, from_nothing
 
 NOWHERE = "redis://:not-to-be-shown@127.0.0.1:1/0"
@@ -285,3 +288,24 @@ def test_the_list_of_commands_says_what_each_does(command: CommandLine) -> None:
         assert f" {name} " in run.out
     assert command("--version").out.strip()
     assert AGENTS_DIR.is_dir()
+
+
+@pytest.mark.parametrize("files", [(), ("root/ledger.sqlite",)])
+def test_a_command_that_writes_leaves_nothing_in_another_users_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...]
+) -> None:
+    settings = Settings(home=tmp_path)
+    mine = os.geteuid()
+    named = [tmp_path / name for name in files]
+    check_user(settings, *named)
+    for path in named:
+        path.parent.mkdir()
+        path.touch()
+    if mine == 0:  # the superuser in a home of somebody else
+        os.chown(tmp_path, 65534, 65534)
+    for path in named:
+        os.chown(path, tmp_path.stat().st_uid, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(DatasetAgentError, match="run this as that user") as stop:
+        check_user(settings, *named)
+    assert stop.value.code == "command.home.user"
