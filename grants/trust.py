@@ -26,7 +26,8 @@ from grants.details import Identifier, Note
 MAX_TRUST_BYTES: Final = 2**20
 MAX_KEYS: Final = 16
 MAX_REVOKED: Final = 1_024
-_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+# 32 bytes in base64url: the last character holds four bits of them.
+_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 
 @dataclass(frozen=True)
