@@ -62,8 +62,9 @@ def init(
         say(f"outside  {setting} ({kid})")
     say(f"Public keys are pinned in {report.trust}")
     if force:
-        say("Bring that file to everybody and reload what runs. Agents' old keys stay in it as retired_keys,")
-        say("for the ledgers and answers they signed; take one out if somebody else may have it.")
+        say("The old ones are its revoked_keys: nothing that arrives is believed by them again. Bring that file to")
+        say("everybody and reload what runs. Agents' old keys stay in it as retired_keys, for the ledgers and answers")
+        say("they signed; take one out if somebody else may have it.")
 
 
 @keys_app.command("list")
@@ -115,16 +116,18 @@ def rotate(
 def retire_key(
     kid: Annotated[str, typer.Argument(help="The key's thumbprint, as keys list shows it.")],
     role: KeyRole,
-    force: Annotated[bool, typer.Option("--force", help="Even if something it signed may still be alive.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Somebody else may have it: at once, and it is revoked for good.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Accept a replaced key no longer, or take back a staged one. The key that signs is never retired."""
     settings = load_settings()
     retire(settings, role, kid, now=time.time(), force=force)
     if as_json:
-        print_json({"role": role, "kid": kid, "state": "retired"})
+        print_json({"role": role, "kid": kid, "state": "retired", "revoked": force})
         return
     say(f"The {role} key {kid} is accepted no longer, as {settings.trust_path} says")
+    if force:
+        say("It is one of its revoked_keys: whoever reads that file believes nothing by it again, published or not.")
     say(_EVERYWHERE)
 
 

@@ -39,7 +39,8 @@ class KeyState(StrEnum):
 class KeyRecord:
     """One key. Instants are POSIX seconds; ``source`` is a file or a setting, ``None`` where only its pin is here.
 
-    ``pinned``: the trust file has it. ``age_s`` counts from when it was made.
+    ``pinned``: the trust file has it. ``revoked``: it says that nothing is believed by it
+    again. ``age_s`` counts from when it was made.
     """
 
     role: KeyName
@@ -51,12 +52,15 @@ class KeyRecord:
     created_at: int | None = None
     published_at: int | None = None
     replaced_at: int | None = None
+    revoked: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def advice(self, now: float) -> str | None:
         """What an operator should do about it; ``None`` where nothing."""
+        if self.revoked and self.state is not KeyState.RETIRED:
+            return self._revoked()
         if not self.pinned and self.state is not KeyState.RETIRED:
             return "it is not in trust.toml, so nothing it signs is believed: dataset-agent keys init"
         if self.state is KeyState.CURRENT and self.age_s is not None and self.age_s > ROTATE_AFTER:
@@ -66,6 +70,11 @@ class KeyRecord:
         if self.state is KeyState.REPLACED and self.replaced_at is not None:
             return self._replaced(now - self.replaced_at)
         return None
+
+    def _revoked(self) -> str:
+        if self.state is KeyState.CURRENT:
+            return f"trust.toml revokes it, so nothing it signs is believed: keys rotate --role {self.role} --now"
+        return f"trust.toml revokes it: keys retire --role {self.role} --force {self.kid}"
 
     def _staged(self, age: float) -> str | None:
         if age > FORGOTTEN_AFTER:
@@ -98,7 +107,8 @@ def _keys_of(settings: Settings, name: KeyName, trust: Trust, now: float) -> Ite
         age = None if created is None else max(0, int(now - created))
         pinned = key in accepted or key in retired
         told = (dates.published_at, dates.replaced_at)
-        return KeyRecord(name, key.thumbprint, state, source, pinned, age, created, *told)
+        revoked = key.thumbprint in trust.revoked_keys
+        return KeyRecord(name, key.thumbprint, state, source, pinned, age, created, *told, revoked)
 
     for path, state in _private_halves(KeyStore.of(settings, name)):
         key = FileSigner.load(path).public_key

@@ -12,6 +12,7 @@ import pytest
 from contract.settings import Settings
 from grants.key_store import KeyName, KeyStore
 from grants.rotation import AHEAD, RETIRE_AFTER, stage, switch
+from grants.trust import load_trust
 from tests.dataset_agent.command_line import CommandLine
 
 
@@ -112,3 +113,27 @@ def test_looking_at_keys_makes_no_home(tmp_path: Path) -> None:
 )
 def test_a_role_and_a_key_must_be_named(command: CommandLine, arguments: tuple[str, ...]) -> None:
     assert command("keys", *arguments).code == 2
+
+
+def test_a_key_that_somebody_else_may_have_is_revoked_for_good(command: CommandLine, home: Settings) -> None:
+    (old,) = states(command, "root")
+    assert command("keys", "rotate", "--role", "root", "--now").code == 0
+    run = command("keys", "retire", "--role", "root", "--force", old, "--json")
+    assert run.json == {"role": "root", "kid": old, "state": "retired", "revoked": True}
+    assert load_trust(home.trust_path).revoked_keys == {old}
+    assert states(command, "root")[old] == "retired"
+    published = "A" * 43
+    said = command("keys", "retire", "--role", "issuer", "--force", published)
+    assert (said.code, "revoked_keys" in said.out) == (0, True)
+    assert load_trust(home.trust_path).revoked_keys == {old, published}
+
+
+def test_a_key_that_is_revoked_and_still_signs_is_named(command: CommandLine, home: Settings) -> None:
+    (kid,) = states(command, "remote")
+    home.trust_path.write_text(f'revoked_keys = ["{kid}"]\n' + home.trust_path.read_text())
+    (advice,) = [key["advice"] for key in command("keys", "list", "--json").json if key["role"] == "remote"]
+    assert "keys rotate --role remote --now" in advice
+    assert "revokes it" in command("doctor").out
+    assert command("keys", "rotate", "--role", "remote", "--now").code == 0
+    assert command("keys", "retire", "--role", "remote", "--force", kid).code == 0
+    assert not any(key["revoked"] and key["state"] != "retired" for key in command("keys", "list", "--json").json)
