@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -89,7 +90,7 @@ def verify(
     if as_json:
         print_json(_public(report))
     elif report.refusal is None and report.grant is not None:
-        _accepted(report.grant, report)
+        _accepted(report.grant, report, now)
     if report.refusal is not None:
         if not as_json:
             note(f"{report.refusal.verdict} {report.refusal.reason}: {report.refusal.message}")
@@ -129,7 +130,10 @@ def _operation(call: Path | None, task: str | None, negotiate: bool, method: str
         raise _usage("request", "say what was received: one of --call, --task and --negotiate, or --method discover")
     if call is None:
         return Operation(method, task=task, negotiate=negotiate)
-    body = read_bounded(call, _MAX_CALL)
+    try:
+        body = read_bounded(call, _MAX_CALL)
+    except OSError as error:
+        raise _usage("call", f"{call} cannot be read ({error.strerror}): name the file with the call") from error
     return Operation(method, call_hash=sha256_hex(body))
 
 
@@ -144,15 +148,27 @@ def _public(report: Inspection) -> dict[str, Any]:
     }
 
 
-def _accepted(grant: VerifiedGrant, report: Inspection) -> None:
-    say("The grant would be accepted: every signature, link and claim holds for this request.")
-    for name, value in _facts(grant):
-        paragraph(
-            f"{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}", first=name, indent=14
-        )
+def _accepted(grant: VerifiedGrant, report: Inspection, now: float) -> None:
+    paragraph("The grant would be accepted: every signature, link and claim holds for this request.", indent=0)
+    for name, value in _for_people(grant, now):
+        paragraph(value, first=name, indent=14)
     if report.not_checked:
         note(report.not_checked)
     note("the receiver decides about the call itself: this is no decision")
+
+
+def _for_people(grant: VerifiedGrant, now: float) -> list[tuple[str, str]]:
+    """The facts as lines: an instant as a date, a list without brackets, a dataset a line."""
+    until = datetime.fromtimestamp(grant.leaf_expires_at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    told = {"holders": ", ".join(grant.holders), "expires_at": f"{until}, in {grant.leaf_expires_at - now:.0f} s"}
+    lines = [(name, told.get(name, str(value))) for name, value in _facts(grant) if name != "datasets"]
+    for scope in grant.scopes:
+        what = ", ".join(sorted(scope.actions)) or "nothing"
+        where = ", ".join(sorted(scope.locations))
+        lines.append(
+            ("dataset", f"{scope.dataset} {scope.dataset_version}, revision {scope.revision}: {what} at {where}")
+        )
+    return lines
 
 
 def _facts(grant: VerifiedGrant) -> list[tuple[str, Any]]:
@@ -189,9 +205,8 @@ def _tell(report: Inspection, trusted: bool, trust_path: Path) -> None:
             say(f"  not readable as its kind: {view.fault}")
     for number, step in enumerate(report.steps, 1):
         say(f"link {number}: {step.sender} -> {step.receiver}")
-        own = [taken for taken in step.narrowed if taken.startswith(("exp ", "del_max_depth "))]
-        for what, taken in [("the token", own), *step.datasets.items()]:
-            paragraph(f"narrowed {', '.join(taken) or 'nothing'}", first=f"  {what}", indent=_INDENT + len(what))
+        for what, taken in [("the token", step.token), *step.datasets.items()]:
+            paragraph(", ".join(taken) or "unchanged", first=f"  {what}", indent=_INDENT + len(what))
         if step.widened:
             say(f"  would WIDEN {', '.join(step.widened)}")
     say(f"signatures: {report.signatures}")

@@ -52,13 +52,15 @@ class TokenView:
 class Step:
     """A link of the chain: who passed it to whom, what it took away, and what it would widen.
 
-    ``narrowed`` is everything that was taken away, ``datasets`` that of each dataset.
+    ``narrowed`` is everything that was taken away: ``token`` of the token itself, ``datasets``
+    of each dataset.
     """
 
     sender: str
     receiver: str
     narrowed: tuple[str, ...]
     widened: tuple[str, ...]
+    token: tuple[str, ...] = ()
     datasets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,6 +69,7 @@ class Step:
             "to": self.receiver,
             "narrowed": list(self.narrowed),
             "widened": list(self.widened),
+            "token": list(self.token),
             "datasets": {name: list(taken) for name, taken in self.datasets.items()},
         }
 
@@ -174,25 +177,37 @@ def _decode(token: str, now: float, *, root: bool) -> tuple[TokenView, GrantClai
 
 
 def _step(above: GrantClaims, below: GrantClaims) -> Step:
-    narrowed: list[str] = []
+    token: list[str] = []
     widened: list[str] = []
-    for name, longer in (("exp", below.exp - above.exp), ("del_max_depth", below.del_max_depth - above.del_max_depth)):
+    for longer, words in (
+        (below.exp - above.exp, _lives(below.exp - above.exp)),
+        (below.del_max_depth - above.del_max_depth, _passed_on(below.del_max_depth - above.del_max_depth)),
+    ):
         if longer:
-            (widened if longer > 0 else narrowed).append(f"{name} by {longer:+d}")
+            (widened if longer > 0 else token).append(words)
     kept = {scope.dataset: scope for scope in below.scopes}
     taken = {
-        scope.dataset: tuple(_taken(scope, kept[scope.dataset])) if scope.dataset in kept else (_DROPPED,)
+        scope.dataset: tuple(_taken(scope, kept[scope.dataset])) if scope.dataset in kept else (_LEFT_OUT,)
         for scope in above.scopes
     }
+    narrowed = list(token)
     for dataset, members in taken.items():
-        narrowed += [f"{dataset} to nothing"] if members == (_DROPPED,) else members
+        narrowed += [f"{dataset} {_LEFT_OUT}"] if members == (_LEFT_OUT,) else members
     member = widening(above.scopes, below.scopes)
     if member is not None:
         widened.append(member)
-    return Step(above.aud, below.aud, tuple(narrowed), tuple(widened), taken)
+    return Step(above.aud, below.aud, tuple(narrowed), tuple(widened), tuple(token), taken)
 
 
-_DROPPED: Final = "everything"
+_LEFT_OUT: Final = "left out"
+
+
+def _lives(longer: int) -> str:
+    return f"lives {abs(longer)} s {'longer' if longer > 0 else 'shorter'}"
+
+
+def _passed_on(more: int) -> str:
+    return f"may be passed on {abs(more)} {'time' if abs(more) == 1 else 'times'} {'more' if more > 0 else 'less'}"
 
 
 def _taken(above: Scope, below: Scope) -> list[str]:

@@ -56,8 +56,8 @@ def test_inspect_explains_each_claim_and_says_what_each_link_narrowed(
     assert max(len(line) for line in run.out.splitlines()) <= 80
     assert f"op.call_hash: {sha256_hex(call.read_bytes())}\n    SHA-256 of the call, exactly as it is sent" in run.out
     assert re.search(r"^  exp: \d+\n    valid until, in \d+ s$", run.out, re.M)
-    assert "link 1: urn:dataset-agent:root -> urn:dataset-agent:remote\n  the token  narrowed exp by -240\n" in run.out
-    assert "  purification-batches  narrowed nothing\n" in run.out
+    assert "link 1: urn:dataset-agent:root -> urn:dataset-agent:remote\n  the token  lives 240 s shorter\n" in run.out
+    assert "  purification-batches  unchanged\n" in run.out
     assert "signatures: verified\nnow it would be accepted" in run.out
     told = command("grant", "inspect", grant, "--json").json
     assert (told["signatures"], told["refusal"]) == ("verified", None)
@@ -125,6 +125,11 @@ def test_verify_says_for_people_what_it_found(command: CommandLine, asker: Asker
     good = command("grant", "verify", "-", "--call", str(call), stdin=grant_for(asker, call))
     assert (good.code, "The grant would be accepted" in good.out, "u-eng-01" in good.out) == (0, True, True)
     assert "this is no decision" in good.err
+    assert max(len(line) for line in good.out.splitlines()) <= 80
+    assert re.search(r"^expires_at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ, in \d+ s$", good.out, re.M)
+    told = " ".join(good.out.split())
+    assert re.search(rf" dataset {DATASET} \S+, revision \S+: {CAPABILITY} at urn:dataset-agent:remote$", told)
+    assert not re.search(r"[\[\]{}]", good.out)
     bad = command("grant", "verify", "-", "--negotiate", stdin=grant_for(asker, call))
     assert (bad.code, bad.line.split(":")[0]) == (3, "REFUSED GRANT_OPERATION_MISMATCH")
 
@@ -135,7 +140,8 @@ def test_verify_says_for_people_what_it_found(command: CommandLine, asker: Asker
 )
 def test_verify_must_be_told_what_was_received(command: CommandLine, options: tuple[str, ...]) -> None:
     run = command("grant", "verify", "x.y.z", *options)
-    assert (run.code, run.out) == (1 if "/no/such/file" in options else 2, "")
+    assert (run.code, run.out) == (2, "")
+    assert run.line.startswith("error: ")
 
 
 def test_verify_needs_a_trust_file(command: CommandLine, tmp_path: Path) -> None:
@@ -251,7 +257,7 @@ def test_one_in_the_future_is_said_to_be(command: CommandLine) -> None:
         ],
         *[
             (("--subject", "a", "--before", text), "POSIX seconds")
-            for text in ("2026-13-01T00:00:00Z", "9999-12-31T23:59:59Z", "2026-01-02T03:04:05+99:00", " 1700000000")
+            for text in ("2026-13-01T00:00:00Z", "2026-01-02T03:04:05+99:00", " 1700000000")
         ],
         (("--dataset", "Purification-Batches@1.0.0"), "id@version"),
         (("--dataset", "purification-batches@1.0.0 "), "id@version"),

@@ -84,7 +84,11 @@ def test_each_link_says_what_it_took_away() -> None:
     chain = derive((root,), SIGNERS[ROOT], audience=agent(REMOTE), operation=CALL, now=NOW, narrow=(narrow,))
     (step,) = explain(header_value(chain), now=NOW).steps
     assert (step.sender, step.receiver) == (ROOT, REMOTE)
-    assert step.narrowed == ("exp by -240", "actions without compare_recovery", "columns without batches.recovery")
+    assert step.narrowed == (
+        "lives 240 s shorter",
+        "actions without compare_recovery",
+        "columns without batches.recovery",
+    )
     assert step.widened == ()
 
 
@@ -94,7 +98,7 @@ def test_a_link_that_widens_is_named() -> None:
         claims["exp"] = NOW + 400
 
     (step,) = explain(header_value(Forge().chain(edit_leaf=wider)), now=NOW).steps
-    assert step.widened == ("exp by +100", "max_sensitivity")
+    assert step.widened == ("lives 100 s longer", "max_sensitivity")
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,9 @@ def test_what_was_taken_away_is_told_for_each_dataset() -> None:
     (step,) = explain(header_value(chain), now=NOW).steps
     assert step.datasets == {
         "purification-batches": ("actions without compare_recovery",),
-        "chromatography-runs": ("everything",),
+        "chromatography-runs": ("left out",),
     }
-    assert step.narrowed == ("exp by -240", "chromatography-runs to nothing", "actions without compare_recovery")
+    assert step.narrowed == ("lives 240 s shorter", "chromatography-runs left out", "actions without compare_recovery")
 
 
 def test_what_a_memory_says_is_told_where_the_chain_itself_holds() -> None:
