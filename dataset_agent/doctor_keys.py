@@ -71,7 +71,7 @@ def _rotation(settings: Settings, now: float) -> Iterator[Finding]:
 def _finding(record: KeyRecord, settings: Settings, trust: Trust | None, now: float) -> Finding | None:
     name, advice = f"{record.state} {record.role} key", record.advice(now)
     if record.revoked:
-        return Finding(name, "broken", advice)
+        return Finding(name, "broken", advice or "it is revoked")
     if trust is not None and not record.pinned:
         return Finding(name, "broken", _not_pinned(record, settings, trust))
     agent = None if trust is None else trust.agent(agent_of(settings, record.role) or "")

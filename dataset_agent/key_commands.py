@@ -9,10 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
-from dataset_agent.configuration import check_home, load_settings
+from dataset_agent.configuration import check_home, check_user, load_settings
 from dataset_agent.console import AsJson, print_json, say, table
 from grants.key_list import KeyRecord, list_keys
-from grants.key_store import KeyName
+from grants.key_store import KeyName, KeyStore
 from grants.keys import ROLES, init_keys
 from grants.rotation import AHEAD, RETIRE_AFTER, retire, stage, switch
 
@@ -42,7 +42,9 @@ def init(
     """Make what is missing: a private store per role, and the public trust.toml. Safe to repeat."""
     wanted = {name.value for name in role or ()}
     roles = tuple(name for name in ROLES if not wanted or name in wanted)
-    report = init_keys(load_settings(), force=force, roles=roles)
+    settings = load_settings()
+    check_user(settings, *(getattr(settings, f"{name}_dir") for name in roles))
+    report = init_keys(settings, force=force, roles=roles)
     if as_json:
         print_json(
             {
@@ -94,6 +96,7 @@ def rotate(
     settings, now = load_settings(), time.time()
     if only_stage and at_once:
         raise typer.BadParameter("give --stage or --now")
+    check_user(settings, KeyStore.of(settings, role).folder)
     if only_stage:
         key = stage(settings, role, now=now)
     else:
@@ -121,6 +124,7 @@ def retire_key(
 ) -> None:
     """Accept a replaced key no longer, or take back a staged one. The key that signs is never retired."""
     settings = load_settings()
+    check_user(settings, KeyStore.of(settings, role).folder)
     retire(settings, role, kid, now=time.time(), force=force)
     if as_json:
         print_json({"role": role, "kid": kid, "state": "retired", "revoked": force})

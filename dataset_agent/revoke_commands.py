@@ -20,6 +20,7 @@ from grants.state import Revocation, RevocationKind, reach_state, revoked_by_now
 from grants.state_reading import has_memory, read_memory
 
 _EARLIEST: Final = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
+_LATEST: Final = datetime(2199, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 _AHEAD_S: Final = 86_400
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _RFC3339: Final = re.compile(
@@ -102,15 +103,17 @@ async def _revoked(settings: Settings, kind: RevocationKind, value: str, until: 
 def _instant(text: str | None, now: float) -> float:
     """POSIX seconds of an instant. A clock that is a little ahead issued what it did before now, too.
 
-    One that nobody can mean (milliseconds, a date in digits) is refused: it would revoke nothing, or for ever.
+    Digits that nobody can mean (milliseconds, a date) are refused: they would revoke nothing, or for
+    ever. Who wants a key's grants refused for ever writes the year.
     """
     if text is None:
         return revoked_by_now(now)
-    seconds = float(text) if _SECONDS.fullmatch(text) else _rfc3339(text)
-    if not _EARLIEST <= seconds <= now + _AHEAD_S:
+    digits = _SECONDS.fullmatch(text) is not None
+    seconds = float(text) if digits else _rfc3339(text)
+    if not _EARLIEST <= seconds <= (now + _AHEAD_S if digits else _LATEST):
         raise _usage(
-            f"--before {text[:60]!r} is {_shown(seconds)}: give an instant from 2020 to a day from now, "
-            "such as 2026-09-01T12:00:00Z, or POSIX seconds"
+            f"--before {text[:60]!r} is {_shown(seconds)}: give POSIX seconds from 2020 to a day from now, "
+            "or write it out, such as 2026-09-01T12:00:00Z, from 2020 to 2199"
         )
     return seconds
 

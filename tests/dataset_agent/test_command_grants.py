@@ -232,6 +232,12 @@ def test_an_instant_is_never_lowered(command: CommandLine) -> None:
         assert made["not_before"] == held
 
 
+def test_a_key_is_revoked_for_good_by_a_year_that_is_written_out(command: CommandLine) -> None:
+    made = command("grant", "revoke", "--holder", "A" * 43, "--before", "2100-01-01T00:00:00Z", "--json").json
+    assert made["not_before"] == 4_102_444_800
+    assert command("grant", "revoke", "--holder", "A" * 43, "--before", "4102444800").code == 2
+
+
 def test_one_in_the_future_is_said_to_be(command: CommandLine) -> None:
     run = command("grant", "revoke", "--subject", "u-x-97", "--before", str(int(time.time()) + 3_600))
     assert "in the future" in run.out
@@ -257,7 +263,7 @@ def test_one_in_the_future_is_said_to_be(command: CommandLine) -> None:
         ],
         *[
             (("--subject", "a", "--before", text), "POSIX seconds")
-            for text in ("2026-13-01T00:00:00Z", "2026-01-02T03:04:05+99:00", " 1700000000")
+            for text in ("2026-13-01T00:00:00Z", "2200-01-01T00:00:00Z", "2026-01-02T03:04:05+99:00", " 1700000000")
         ],
         (("--dataset", "Purification-Batches@1.0.0"), "id@version"),
         (("--dataset", "purification-batches@1.0.0 "), "id@version"),

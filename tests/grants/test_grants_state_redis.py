@@ -21,6 +21,7 @@ from contract.verdict import Reason
 from grants import state_redis
 from grants.state import RevocationKind, names_of, remembered_until, replay_key
 from grants.state_look import look
+from grants.state_reading import read_memory
 from grants.state_redis import MEMORY, SPENT, RedisState, _Question
 from grants.state_script import ASK
 from tests.grants.grants_world import NOW, accept, make_chain
@@ -99,6 +100,8 @@ async def test_an_account_with_the_documented_rights_suffices(redis_world: Redis
     await store.recheck(grant, policy=POLICY, now=NOW)
     await store.revoke(RevocationKind.TXN, grant.txn, not_before=NOW)
     assert len(await store.revocations()) == 1
+    held = await read_memory(Settings(home=redis_world.home, state_url=url))
+    assert (held.armed, [revoked.value for revoked in held.revocations]) == (NOW, [grant.txn])
     await store.health()
     later = NOW + 1_000
     await store.spend(issued(later), policy=POLICY, now=later)  # forgets the first
