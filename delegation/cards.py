@@ -174,7 +174,7 @@ class CardBook:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent.id}: {error}") from error
         except _Unavailable as error:
             raise NotGranted(
-                Reason.REMOTE_UNAVAILABLE, f"{agent.id} {error} and hands out no card now, as without its signer"
+                Reason.REMOTE_UNAVAILABLE, f"{agent.id} {error} and hands out no card now: its signer may be away"
             ) from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise NotGranted(Reason.REMOTE_TIMEOUT, f"{agent.id} did not answer in time") from error

@@ -77,8 +77,18 @@ def main(arguments: list[str] | None = None) -> int:
         _proven(story, homes, saved)
         _ledgers(story, homes)
         if given.keep:
-            note(f"the homes: {homes.root.home.parent}")
+            _how_to_verify(homes, saved)
     return story.end()
+
+
+def _how_to_verify(homes: Homes, saved: Path) -> None:
+    """The commands of an auditor who has the root agent's trust file and what was kept."""
+    command = f"DATASET_AGENT_TRUST_FILE={homes.root.trust_path} dataset-agent"
+    note(f"the homes are kept: {homes.root.home.parent}")
+    note(f"{command} provenance verify {saved}")  # the root agent's file: it needs no --agent
+    for settings in (homes.purification, homes.chromatography):
+        ledger = settings.home / "remote" / "ledger.sqlite"
+        note(f"{command} evidence verify --ledger {ledger} --agent {settings.agent_id}")
 
 
 def _asked(story: Story, homes: Homes) -> Answer:
@@ -111,7 +121,8 @@ def _chain(story: Story, homes: Homes, answer: Answer) -> None:
     trust = load_trust(homes.chromatography.trust_path)
     seen = explain(header, now=time.time(), trust=trust, audience=CHROMATOGRAPHY, client=PURIFICATION)
     issued = claims_of(chain[0])
-    steps = [{"from": issued["iss"], "to": ROOT, "narrowed": [], "widened": []}, *(s.to_json() for s in seen.steps)]
+    first = {"from": issued["iss"], "to": ROOT, "narrowed": [], "widened": []}
+    steps: list[dict[str, Any]] = [first, *(s.to_json() for s in seen.steps)]
     ok = seen.refusal is None and not any(step["widened"] for step in steps)
     known = ROOT in trust.agents
     outcome = f"{len(chain)} tokens in {len(header)} bytes, {seen.signatures} with the issuer's key; it {'knows' if known else 'has no key of'} {ROOT}"
@@ -119,7 +130,7 @@ def _chain(story: Story, homes: Homes, answer: Answer) -> None:
 
     def lines() -> None:
         for step in steps:
-            narrowed = "; ".join(step["narrowed"]) or "the whole grant"
+            narrowed = "; ".join(step["narrowed"]) or ("all that is granted" if step is first else "unchanged")
             paragraph(f"{step['from']} -> {step['to']}: {narrowed}", indent=2 * _INDENT)
 
     story.show("chain", steps, lines)
@@ -136,13 +147,17 @@ def _widened(story: Story, homes: Homes, answer: Answer) -> None:
     for what, chain, reason in tries:
         said = middle.send(chain)["reason"]
         told.append({"what": what, "reason": said})
-        story.step(f"The middle agent signs and sends {what}", f"REFUSED {said}", said == reason)
+        story.step(f"The middle agent signs and sends, where it may not: {what}", f"REFUSED {said}", said == reason)
     story.told["refused"] = told
     recorded = _rows(homes.chromatography) - rows
-    story.step("Each try is one row of the ledger it was made at", f"{recorded} rows", recorded == len(tries))
+    story.step("Each try is a row of the ledger it was made at", _counted(recorded), recorded == len(tries))
     first, second = (middle.send(honest)["reason"] for _ in range(2))
     spent = (first, second) == ("PRINCIPAL_AUTHORIZED", "GRANT_REPLAYED")
     story.step("No try has used the honest grant up; it works, once", f"{first}, then {second}", spent)
+
+
+def _counted(rows: int) -> str:
+    return f"{rows} row{'' if rows == 1 else 's'}"
 
 
 def _rows(settings: Settings) -> int:
@@ -162,7 +177,7 @@ def _proven(story: Story, homes: Homes, saved: Path) -> None:
     artifact = read_artifact(saved)
     statement, _ = verify_saved(artifact.envelope, keys[ROOT], body=artifact.body, agent_id=ROOT)
     levels = [(0, statement), *((level, branch.statement) for level, branch in walk(verify_tree(statement, keys)))]
-    tree = [
+    tree: list[dict[str, Any]] = [
         {
             "level": level,
             "agent": told.agent.id,
@@ -184,8 +199,9 @@ def _proven(story: Story, homes: Homes, saved: Path) -> None:
 
     def lines() -> None:
         for entry in tree:
-            line = "{agent}, asked by {asked_by}: {rows} rows of {dataset} {capability} under {policy}"
-            paragraph(line.format(**entry), indent=2 * _INDENT + 2 * int(str(entry["level"])))
+            who = "relays" if entry["agent"] == ROOT else f"answered {entry['asked_by']}"
+            what = f"{_counted(entry['rows'])} of {entry['dataset']} {entry['capability']} under {entry['policy']}"
+            paragraph(f"{entry['agent']} {who}: {what}", indent=2 * _INDENT + 2 * int(str(entry["level"])))
 
     story.show("provenance", tree, lines)
 
@@ -197,7 +213,7 @@ def _ledgers(story: Story, homes: Homes) -> None:
         keys = load_trust(settings.trust_path).agents[agent_id].every_key
         report = verify_ledger(settings.home / side / "ledger.sqlite", keys)
         story.step(
-            f"An auditor verifies the ledger of {agent_id}", f"{report.size} rows", report.ok and report.size > 0
+            f"An auditor verifies the ledger of {agent_id}", _counted(report.size), report.ok and report.size > 0
         )
 
 

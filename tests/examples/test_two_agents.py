@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from examples.two_agents.__main__ import Story
 from examples.two_agents.homes import CHROMATOGRAPHY, PURIFICATION, ROOT, build_homes
 from examples.two_agents.middle import TRIES
 from grants.trust import load_trust
+from tests.dataset_agent.command_line import CommandLine
 
 HOUSE = Path(__file__).resolve().parents[2]
 
@@ -28,11 +30,28 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def verified_again(said: str) -> None:
+    """What an auditor does afterwards, as the example says it."""
+    first, *lines = said.splitlines()
+    kept = Path(first.rpartition(": ")[2])
+    try:
+        assert [line.split()[2:4] for line in lines] == [["provenance", "verify"], *2 * [["evidence", "verify"]]]
+        for line in lines:
+            setting, _, *arguments = line.split()
+            name, _, value = setting.partition("=")
+            away = CommandLine({"HOME": str(kept / "none"), name.removeprefix("DATASET_AGENT_"): value})
+            run = away(*arguments)
+            assert run.code == 0, run.err
+    finally:
+        shutil.rmtree(kept)
+
+
 @pytest.mark.slow
 def test_the_example_holds_and_says_so_to_programs() -> None:
-    done = run("--json")
+    done = run("--json", "--keep")
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
+    verified_again(done.stderr)
     assert told["ok"] is True
     assert [entry["agent"] for entry in told["provenance"]] == [ROOT, PURIFICATION, CHROMATOGRAPHY]
     assert [step["to"] for step in told["chain"]] == [ROOT, PURIFICATION, CHROMATOGRAPHY]
