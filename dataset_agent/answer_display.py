@@ -50,7 +50,7 @@ def result_table(document: ResultDocument, title: str, *, limit: int) -> None:
     numbers = {column["name"] for column in result["schema"] if column["type"] in _NUMBERS}
     rows = [[_cell(cell) for cell in row] for row in result["rows"][:limit]]
     if rows:
-        table(title, names, rows, right=numbers)
+        table(title, names, rows, right=numbers, of=len(result["rows"]))
     else:
         say(f"{title}: no rows" if not result["rows"] else title)
     hidden = len(result["rows"]) - len(rows)

@@ -113,13 +113,15 @@ def table(
     *,
     lead: Sequence[str] = (),
     right: Collection[str] = (),
+    of: int | None = None,
 ) -> None:
     """A table for people that fits the width of the terminal (80 columns where there is none).
 
     Where one line per row is too wide, only the columns of ``lead`` stay columns, and the others
-    stand below each row by their names; without ``lead`` one column of text is folded where that
+    stand below each row by their names (a single one without it); without ``lead`` one column of text is folded where that
     is enough, else the table is turned: one line per field. ``right`` names the columns of
-    numbers. ``None`` is an empty cell.
+    numbers, ``of`` is how many rows there are where these are the first of more. ``None`` is an
+    empty cell.
     """
     texts = [["" if cell is None else plain(cell) for cell in row] for row in rows]
     if title:
@@ -133,7 +135,7 @@ def table(
     elif max(widths) + room >= _FOLDED:
         _print(columns, texts, right)
     else:
-        _turned(columns, texts)
+        _turned(columns, texts, of or len(texts))
 
 
 def _led(columns: Sequence[str], rows: Sequence[Sequence[str]], lead: Sequence[str], right: Collection[str]) -> None:
@@ -154,7 +156,10 @@ def _led(columns: Sequence[str], rows: Sequence[Sequence[str]], lead: Sequence[s
     for row, cells in zip(rows, leading, strict=True):
         out.print(line(cells))
         others = [(name, cell) for name, cell in zip(columns, row, strict=True) if name not in lead and cell]
-        for told in _packed([f"{name} {one_line(cell)}" for name, cell in others], out.width - 2 * _GAP):
+        parts = [
+            one_line(cell) if len(columns) == len(lead) + 1 else f"{name} {one_line(cell)}" for name, cell in others
+        ]
+        for told in _packed(parts, out.width - 2 * _GAP):
             paragraph(told, indent=2 * _GAP)
 
 
@@ -175,7 +180,7 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
     return [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in zip(*lines, strict=True)]
 
 
-def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]], of: int) -> None:
     """One line per field: the rows side by side where they fit, else one after the other."""
     values = _widths(rows) if rows else []
     names = max(cell_len(name) for name in columns)
@@ -187,7 +192,7 @@ def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         )
         return
     for number, row in enumerate(rows, 1):
-        say(f"row {number} of {len(rows)}")
+        say(f"row {number} of {of}")
         _print(["field", "value"], list(zip(columns, row, strict=True)))
 
 

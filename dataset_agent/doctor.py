@@ -50,7 +50,8 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"home": str(settings.home), "findings": [asdict(finding) for finding in findings]})
     else:
-        table(f"Home: {settings.home}", ("check", "status", "what to do"), [_row(finding) for finding in findings])
+        lines = [_row(finding) for finding in findings]
+        table(f"Home: {settings.home}", ("check", "status", "what to do"), lines, lead=("check", "status"))
     if any(finding.status == "broken" for finding in findings):
         raise typer.Exit(EXIT_FAULT)
 

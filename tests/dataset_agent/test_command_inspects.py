@@ -125,7 +125,7 @@ def test_doctor_finds_everything_in_order(command: CommandLine) -> None:
 def test_doctor_names_a_setting_that_is_none(command: CommandLine) -> None:
     run = command("doctor", CASHE_URL="redis://localhost")
     assert run.code == 1
-    assert re.search(r"^DATASET_AGENT_CASHE_URL +broken +is no setting", run.out, re.M)
+    assert re.search(r"^DATASET_AGENT_CASHE_URL +broken\n    is no setting", run.out, re.M)
 
 
 def test_login_prints_a_token_that_lives_as_long_as_asked(command: CommandLine) -> None:

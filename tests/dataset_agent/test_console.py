@@ -49,6 +49,14 @@ def test_columns_that_are_too_many_stand_below_the_leading_ones_by_their_names(
     ]
 
 
+def test_a_single_column_below_the_others_needs_no_name_and_its_words_are_not_parted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kid = "k" * 43
+    table("", ("check", "status", "advice"), [("a" * 37, "broken", f"replace the key {kid}")], lead=("check", "status"))
+    assert shown(capsys)[2:] == [f"{'a' * 37}  broken", f"    replace the key {kid}"]
+
+
 def test_leading_columns_that_fit_beside_the_others_are_columns_among_them(capsys: pytest.CaptureFixture[str]) -> None:
     table("", ("key", "first"), [("a", "b")], lead=("key",))
     assert shown(capsys)[0] == "key  first"
@@ -87,6 +95,13 @@ def test_many_wide_rows_are_turned_one_after_the_other(capsys: pytest.CaptureFix
     assert lines[0] == "row 1 of 5"
     assert lines.count("measured_0   " + "x" * 30) == 5
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_rows_that_are_the_first_of_more_are_counted_among_all(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"measured_{number}" for number in range(12)]
+    table("", names, [[f"value {row} {number}" * 3 for number in range(12)] for row in range(5)], of=30)
+    told = [line for line in shown(capsys) if line.startswith("row ")]
+    assert (told[0], told[-1]) == ("row 1 of 30", "row 5 of 30")
 
 
 def test_wide_letters_are_counted_as_the_terminal_does(capsys: pytest.CaptureFixture[str]) -> None:
