@@ -41,13 +41,8 @@ def sign_envelope(statement: Mapping[str, Any], signer: Signer) -> dict[str, Any
 
     ``keyid`` is the thumbprint of the key: a hint for people, never read by ``open_envelope``.
     """
-    payload = payload_for(statement)
+    payload = orjson.dumps(statement, option=orjson.OPT_SORT_KEYS)
     return _envelope(payload, signer.sign(pae(PAYLOAD_TYPE, payload)), signer.public_key)
-
-
-def payload_for(statement: Mapping[str, Any]) -> bytes:
-    """The bytes that ``sign_envelope`` signs. Raises ``TypeError`` for what is no JSON."""
-    return orjson.dumps(statement, option=orjson.OPT_SORT_KEYS)
 
 
 def bare_envelope(envelope: Any, key: PublicKey) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from contract.authority import Authority
 from contract.canonical import InvalidJson, parse_json, sha256_hex
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
-from evidence.dsse import payload_of, sign_envelope
+from evidence.dsse import InvalidProvenance, payload_of, sign_envelope
 from evidence.limits import (
     MAX_ENVELOPE_BYTES,
     MAX_LEVELS,
@@ -223,3 +223,30 @@ def test_the_documented_limits_are_those_that_hold() -> None:
         (level, payload_bytes(MAX_LEVELS + 1 - level), envelope_bytes(MAX_LEVELS + 1 - level))
         for level in range(1, MAX_LEVELS + 1)
     ]
+
+
+@pytest.mark.parametrize(("member", "value"), [("result_digest", "0" * 64), ("agent_id", agent_id(5))])
+def test_what_the_agent_below_states_of_others_is_judged_too(member: str, value: str) -> None:
+    def misstated(statement: dict[str, Any]) -> None:
+        statement["predicate"]["upstream"][0][member] = value
+
+    tree = Node(0, (Node(1),))
+    assert reason_of(lambda: drafted_relay(grown(tree))) is None
+    assert reason_of(lambda: drafted_relay(grown(tree, change=misstated))) is Reason.REMOTE_PROVENANCE_INVALID
+
+
+def test_nobody_reads_more_of_what_an_agent_itself_says() -> None:
+    def with_sources(count: int) -> Any:
+        def change(statement: dict[str, Any]) -> None:
+            statement["predicate"]["dataset"]["sources"] = ["s" * 500] * count
+
+        return change
+
+    def checked(count: int) -> str | None:
+        try:
+            verify_tree(unverified(grown(Node(0), change=with_sources(count))), KEYS)
+        except InvalidProvenance as error:
+            return error.check
+        return None
+
+    assert (checked(100), checked(130)) == (None, "size")
