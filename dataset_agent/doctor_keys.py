@@ -59,9 +59,10 @@ def _rotation(settings: Settings, now: float) -> Iterator[Finding]:
     """What a key waits for: to be pinned, to be rotated, to sign, to be retired."""
     try:
         trust = load_trust(settings.trust_path) if settings.trust_path.exists() else None
-        records = [record for record in list_keys(settings, now=now) if record.source is not None]
+        found = [record for record in list_keys(settings, now=now) if record.source is not None]
     except DatasetAgentError:  # the checks above say what is wrong
         return
+    records = [record for record in found if record.fault is None]  # of those too
     waiting = [finding for record in records if (finding := _finding(record, settings, trust, now)) is not None]
     yield from waiting
     if records and not waiting:
@@ -70,13 +71,13 @@ def _rotation(settings: Settings, now: float) -> Iterator[Finding]:
 
 def _finding(record: KeyRecord, settings: Settings, trust: Trust | None, now: float) -> Finding | None:
     name, advice = f"{record.state} {record.role} key", record.advice(now)
-    if record.revoked:
+    if record.revoked and advice is not None:
         return Finding(name, "broken", advice or "it is revoked")
     if trust is not None and not record.pinned:
         return Finding(name, "broken", _not_pinned(record, settings, trust))
     agent = None if trust is None else trust.agent(agent_of(settings, record.role) or "")
     if record.state is KeyState.CURRENT and agent is not None and agent.key.thumbprint != record.kid:
-        advice = f"trust.toml names another as the present one: bring the newest, or keys rotate --role {record.role}"
+        advice = f"trust.toml names another as the present one: bring the newest, or dataset-agent keys rotate --role {record.role}"
     return None if advice is None or trust is None else Finding(name, "ok", advice)
 
 

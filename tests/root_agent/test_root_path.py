@@ -543,8 +543,9 @@ async def test_an_agent_that_went_away_after_its_card_was_fetched_is_unreachable
     root: RootAgent, world: RootWorld
 ) -> None:
     await ask(root, world)
-    card = world.service.cards.verified(AGENT_ID)  # type: ignore[attr-defined]
-    world.service.cards._kept[AGENT_ID] = (world.clock(), replace(card, rpc_url="http://127.0.0.1:9/"))  # type: ignore[attr-defined]
+    kept = world.service.cards._kept  # type: ignore[attr-defined]
+    gone = replace(kept[AGENT_ID].card, rpc_url="http://127.0.0.1:9/")
+    kept[AGENT_ID] = replace(kept[AGENT_ID], card=gone)
     assert (await ask(root, world)).decision.reason is Reason.REMOTE_UNREACHABLE
 
 
