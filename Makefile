@@ -28,8 +28,8 @@ demo: setup ## the whole story over loopback HTTP
 example: setup ## two dataset agents, one of which completes its answer from the other
 	@$(BIN)/python -m examples.two_agents
 
-test: setup ## the tests
-	$(BIN)/python -m pytest
+test: setup ## the tests, on every core
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: lint wheel-test test ## everything that CI runs
 
