@@ -38,7 +38,7 @@ _STOPS: Final = {
 
 
 def revoke(
-    subject: Annotated[str | None, typer.Option(help="A person, as in sub.")] = None,
+    subject: Annotated[str | None, typer.Option(help="A person, as in sub: not the label of --as.")] = None,
     grant: Annotated[str | None, typer.Option(help="The jti of a token.")] = None,
     policy: Annotated[str | None, typer.Option(help="id@version of the policy that granted.")] = None,
     dataset: Annotated[str | None, typer.Option(help="id@version of a dataset.")] = None,
@@ -46,7 +46,7 @@ def revoke(
     key: Annotated[str | None, typer.Option(help="The thumbprint of an issuer's key.")] = None,
     txn: Annotated[str | None, typer.Option(help="A transaction.")] = None,
     before: Annotated[
-        str | None, typer.Option(help="Issued until then: RFC 3339 or POSIX seconds; default now.")
+        str | None, typer.Option(help="Issued until then: RFC 3339 or POSIX seconds; default 5 s from now.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -287,5 +287,6 @@ def _damaged(path: Path, why: str) -> DatasetAgentError:
         Component.EVIDENCE,
         Category.CONFIGURATION,
         "evidence.ledger.damaged",
-        f"the ledger {path} cannot be continued ({why}): run 'evidence verify', then move it away; a new one is begun",
+        f"the ledger {path} cannot be continued ({why}): run dataset-agent evidence verify, then move it away; "
+        "a new one is begun",
     )

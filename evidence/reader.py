@@ -81,7 +81,7 @@ class LedgerFile:
                 Component.EVIDENCE,
                 Category.CONFLICT,
                 "evidence.ledger.unreadable",
-                f"{self.path} cannot be read as a ledger ({error}): run 'evidence verify' on it",
+                f"{self.path} cannot be read as a ledger ({error}): run dataset-agent evidence verify on it",
             ) from error
 
 

@@ -152,7 +152,9 @@ def _made_by(factory: str, settings: Settings, name: KeyName, setting: str) -> t
     except BaseException as error:
         _let_the_operator_stop(error)
         raise key_fault(
-            "signer", f"{setting} names {factory}, which makes no signer ({type(error).__name__}); correct it"
+            "signer",
+            f"{setting} names {factory}, which makes no signer ({type(error).__name__}): see that what it asks runs, "
+            "or correct it",
         ) from error
     return made, public
 

@@ -135,7 +135,8 @@ class TrustEditor:
                     self.revoke(old.thumbprint)
         elif key not in held.accepted_keys:
             raise trust_fault(
-                "conflict", f"the trust file pins another key for {agent_id}; replace it with keys init --force"
+                "conflict",
+                f"the trust file pins another key for {agent_id}; replace it with dataset-agent keys init --force",
             )
 
     def stage_agent_key(self, agent_id: str, key: PublicKey) -> None:

@@ -25,6 +25,7 @@ from dataset_agent.login import identity_token
 from evidence.dsse import open_envelope
 from evidence.verify import verify_ledger
 from examples.signer.client import SocketSigner
+from grants.key_list import list_keys
 from grants.keys import init_keys
 from grants.trust import load_trust
 from root_agent.asking import Answer
@@ -218,6 +219,20 @@ async def _answer(settings: Settings, gone: list[Daemon]) -> Answer:
         return await ask(service, identity_token(settings, "process_engineer"), call=CALL)
     finally:
         await close_service(service)
+
+
+def test_a_signer_that_is_away_hides_only_its_own_key_from_the_list(folder: Path, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", remote_signer=FACTORY, issuer_signer=FACTORY)
+    with daemons(folder, "remote", "issuer") as (remote, _):
+        init_keys(settings)
+        kid = remote.key.thumbprint
+        whole = {(record.role, record.kid) for record in list_keys(settings, now=time.time())}
+        remote.end()
+        records = list_keys(settings, now=time.time())
+    assert {(record.role, record.kid) for record in records} == whole
+    (away,) = [record for record in records if record.fault]
+    assert (away.role, away.kid, away.source) == ("remote", kid, "DATASET_AGENT_REMOTE_SIGNER")
+    assert "see that what it asks runs" in str(away.advice(time.time()))
 
 
 def test_an_agent_does_not_start_without_its_signer(folder: Path, tmp_path: Path) -> None:
