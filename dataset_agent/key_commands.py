@@ -119,7 +119,9 @@ def rotate(
 def retire_key(
     kid: Annotated[str, typer.Argument(help="The key's thumbprint, as keys list shows it.")],
     role: KeyRole,
-    force: Annotated[bool, typer.Option("--force", help="Somebody else may have it: at once, and it is revoked for good.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Somebody else may have it: at once, and it is revoked for good.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Accept a replaced key no longer, or take back a staged one. The key that signs is never retired."""
