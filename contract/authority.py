@@ -48,7 +48,7 @@ class Authority:
         decision: Decision,
         principal: Principal,
         *,
-        scope: Scope | None,
+        scope: Scope,
         capability: str,
         schema_version: str,
         sensitivity: Sensitivity,
@@ -60,10 +60,9 @@ class Authority:
         """
         if decision.verdict is not Verdict.GRANTED:
             raise NotGranted(decision.reason, decision.rationale, policy_id=decision.policy_id)
-        if (
-            scope not in grant.scopes
-            or scope is None
-            or (grant.issuer, grant.subject, grant.tenant) != (*principal.key, principal.tenant)
+        if scope not in grant.scopes or (grant.issuer, grant.subject, grant.tenant) != (
+            *principal.key,
+            principal.tenant,
         ):
             raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes no call of this principal")
         if capability not in scope.actions or not sensitivity.within(scope.max_sensitivity):

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import Final
 
 from rich.console import Console
@@ -36,7 +37,7 @@ SEARCHED: Final = {
     "remote_agent": ("tests/attacks", "tests/remote_agent"),
     "root_agent": ("tests/root_agent", "tests/delegation"),
 }
-"""Where a killer is looked for, by the package of the fault, the nearest first."""
+"""Where test files are looked for, by the package of the fault; the whole of the first folder, where none is near."""
 NEAR: Final = {
     "contract/address.py": ("provider", "published"),
     "contract/authority.py": ("authority",),
@@ -56,17 +57,22 @@ NEAR: Final = {
     "grants/mint.py": ("grants_derive",),
     "grants/key_files.py": ("grants_keys",),
     "grants/signers.py": ("grants_keys",),
-    "grants/state_file.py": ("state_sqlite", "state_lost"),
-    "grants/state_header.py": ("state_sqlite", "state_lost"),
+    "grants/state.py": ("grants_state",),
+    "grants/state_redis.py": ("grants_state",),
+    "grants/state_sqlite.py": ("grants_state",),
+    "grants/verify.py": ("revoked_keys",),
+    "grants/trust.py": ("revoked_keys", "grants_keys", "grants_jwks", "retired"),
+    "grants/state_file.py": ("grants_state",),
+    "grants/state_header.py": ("grants_state",),
     "grants/state_rows.py": ("state_sqlite", "grants_state"),
     "grants/state_script.py": ("state_redis", "state_lost", "grants_state"),
     "grants/state_seen.py": ("state_lost", "grants_state"),
     "remote_agent/answer.py": ("governed_calls", "revocation_doors", "attack_memory"),
-    "remote_agent/authentication.py": ("attack_clients",),
+    "remote_agent/authentication.py": ("test_attacks", "attack_clients"),
     "remote_agent/discover.py": ("tasks_and_cards",),
-    "remote_agent/door.py": ("governed_calls",),
-    "remote_agent/handler.py": ("tasks_and_cards", "governed_calls"),
-    "remote_agent/negotiate.py": ("governed_calls",),
+    "remote_agent/door.py": ("governed_calls", "test_attacks"),
+    "remote_agent/handler.py": ("tasks_and_cards", "governed_calls", "test_attacks"),
+    "remote_agent/negotiate.py": ("governed_calls", "tasks_and_cards"),
     "remote_agent/plugin.py": ("default_deny",),
     "root_agent/app.py": ("root_oidc",),
     "root_agent/hops.py": ("root_delegated",),
@@ -100,11 +106,12 @@ def main() -> int:
     if not planted:
         options.error(f"no check has {chosen.only!r} in its name")
     known = killers.read()
+    if chosen.find:
+        planted = [mutant for mutant in planted if mutant.id not in known]
     results = run_all(planted, known, find=chosen.find, workers=chosen.workers)
     if chosen.find:
-        found = {result.mutant.id: result.killer for result in results if result.killer and "::" in result.killer}
-        kept = {name: test for name, test in known.items() if name in {mutant.id for mutant in mutants(ROOT)}}
-        killers.write(kept | found)
+        there = {mutant.id for mutant in mutants(ROOT)}
+        killers.write({name: test for name, test in killers.read().items() if name in there})
     report(results, as_json=chosen.as_json)
     return 0 if all(result.killer for result in results) else 1
 
@@ -126,12 +133,17 @@ def run_all(planted: Sequence[Mutant], known: dict[str, str], *, find: bool, wor
         if named and (broken := first.run(named).killer) is not None:
             raise RuntimeError(f"{broken} fails without any fault planted")
         free.put(first)
+        writing = Lock()
         task = bar.add_task("planting", total=len(planted))
 
         def work(mutant: Mutant) -> Result:
             copy = free.get()
             try:
-                return judge(copy, mutant, known.get(mutant.id), find=find)
+                result = judge(copy, mutant, known.get(mutant.id), find=find)
+                if find and result.killer is not None:
+                    with writing:  # long work: what is found is kept, however it ends
+                        killers.write({**killers.read(), mutant.id: result.killer})
+                return result
             finally:
                 free.put(copy)
                 bar.advance(task)
@@ -153,7 +165,7 @@ def judge(copy: Copy, mutant: Mutant, test: str | None, *, find: bool) -> Result
 
 
 def searched(root: Path, path: str) -> Iterator[list[str]]:
-    """Tests that could kill a fault in ``path``: those written for the file, then whole folders."""
+    """Tests that could kill a fault in ``path``: those written for the file, or the nearest folder."""
     package, _, name = path.partition("/")
     stem = name.removesuffix(".py")
     near = [
@@ -164,8 +176,8 @@ def searched(root: Path, path: str) -> Iterator[list[str]]:
     ]
     for file in near:
         yield [file]
-    for folder in SEARCHED[package]:
-        yield [folder]
+    if not near:
+        yield [SEARCHED[package][0]]
 
 
 def report(results: Sequence[Result], *, as_json: bool) -> None:

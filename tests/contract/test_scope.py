@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.scope import Constraint, Mask, Obligations, Scope, ScopeError, Sensitivity, meet_columns, parse_rows
+from contract.scope import (
+    Constraint,
+    Mask,
+    Obligations,
+    Scope,
+    ScopeError,
+    Sensitivity,
+    meet_columns,
+    parse_rows,
+    widening,
+)
 
 VALUES = st.one_of(st.integers(-5, 5), st.sampled_from(["a", "b", "ab", "1", "2"]))
 NUMBERS = st.one_of(st.integers(-50, 50), st.decimals(-50, 50, places=2).map(str))
@@ -138,3 +150,23 @@ def test_obligations_of_two_policies_hold_together() -> None:
     left = Obligations(masks={"t.a": Mask.TRUNCATE, "t.b": Mask.NULL})
     right = Obligations(masks={"t.a": Mask.HASH, "t.b": Mask.HASH})
     assert dict(left.meet(right).masks) == {"t.a": Mask.HASH, "t.b": Mask.NULL}
+
+
+def test_each_fault_of_a_constraint_and_of_scopes_is_told_by_its_own_words() -> None:
+    def told(make: Callable[[], object]) -> str:
+        with pytest.raises(ScopeError) as fault:
+            make()
+        return str(fault.value)
+
+    assert told(Constraint) == "a constraint must restrict something"
+    assert told(lambda: Constraint.parse({})) == "a constraint is a non-empty object"
+    assert told(lambda: Constraint.parse({"regex": ".*"})) == "unknown constraint 'regex'"
+    assert told(lambda: Constraint(max=1).meet(Constraint(max="2026-01-31"))).startswith("bounds of different types")
+    assert told(lambda: parse_rows([])) == "constraints must be an object"
+    assert told(lambda: parse_rows({"t." + "x" * 255: {"max": 1}})).endswith("is not table.column")
+
+
+def test_the_last_scope_is_not_dropped() -> None:
+    scope = Scope("d", "1", "r", frozenset({"a"}), frozenset({"urn:a"}), Sensitivity.PUBLIC)
+    assert widening([scope], []) == "authorization_details"
+    assert widening([], []) is None

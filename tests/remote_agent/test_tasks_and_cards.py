@@ -150,6 +150,18 @@ def test_words_are_negotiated_into_a_call_and_never_into_rows(asker: Asker) -> N
     assert proposal["call"] == {"dataset": DATASET, "capability": CAPABILITY, "arguments": COMPARE}
 
 
+def test_a_negotiation_uses_its_leaf_up(asker: Asker) -> None:
+    headers = asker.headers(asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", negotiate=True)))
+    words = {"role": "ROLE_USER", "parts": [{"text": "Compare batches B001 and B002"}]}
+    states = [
+        decision_of(task_of(asker.rpc("SendMessage", {"message": {**words, "messageId": new_id("msg")}}, headers)))[
+            "reason"
+        ]
+        for _ in range(2)
+    ]
+    assert states == ["PRINCIPAL_AUTHORIZED", "GRANT_REPLAYED"]
+
+
 def test_words_without_arguments_are_answered_with_what_is_missing(asker: Asker) -> None:
     grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", negotiate=True))
     words = {"messageId": new_id("msg"), "role": "ROLE_USER", "parts": [{"text": "Compare two batches"}]}
