@@ -18,10 +18,8 @@ PROTECTED: Final = (
     "grants/verify.py",
     "grants/chain.py",
     "grants/memory.py",
-    "grants/jose.py",
     "grants/claims.py",
     "grants/details.py",
-    "grants/client.py",
     "grants/derive.py",
     "grants/mint.py",
     "grants/state.py",
@@ -88,7 +86,6 @@ TEXTS: Final[tuple[Text, ...]] = (
     Text(_SCRIPT, "a memory that is behind what was seen", "~= count or behind or ", "~= count or "),
     Text(_SCRIPT, "a loss that was seen elsewhere", " or behind or ARGV[7] == '1'", " or behind"),
     Text(_SCRIPT, "another memory than was seen", "(name ~= seen or epoch < seen_epoch", "(epoch < seen_epoch"),
-    Text(_SCRIPT, "an epoch that was over", "name ~= seen or epoch < seen_epoch or ", "name ~= seen or "),
     Text(_SCRIPT, "a count that goes back", "epoch == seen_epoch and seq < seen_seq", "false"),
     Text(_SCRIPT, "an instant that is lowered", "not held or tonumber(held) < tonumber(ARGV[2])", "true"),
 )
