@@ -55,8 +55,9 @@ class Authority:
     ) -> Authority:
         """From a verified grant and a GRANTED decision about the same principal and capability.
 
-        ``scope`` is the one of the grant's that the call is in. Raises ``NotGranted`` where the grant does not cover the capability or its
-        sensitivity, or where the two sets of constraints cannot hold together.
+        ``scope`` is the one of the grant's that the call is in. Raises ``NotGranted`` where
+        the grant does not cover the capability or its sensitivity, or where the two sets of
+        constraints cannot hold together.
         """
         if decision.verdict is not Verdict.GRANTED:
             raise NotGranted(decision.reason, decision.rationale, policy_id=decision.policy_id)
