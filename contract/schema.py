@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -19,7 +19,10 @@ class Strict(BaseModel):
 
 
 class SqlType(StrEnum):
-    """Scalar GoogleSQL types that have one meaning on every engine."""
+    """GoogleSQL types that have one meaning on every engine: scalars, and ``STRUCT`` with named fields.
+
+    An ARRAY is no type here: as in a BigQuery schema it is the mode REPEATED.
+    """
 
     STRING = "STRING"
     INT64 = "INT64"
@@ -31,6 +34,7 @@ class SqlType(StrEnum):
     TIME = "TIME"
     TIMESTAMP = "TIMESTAMP"
     BYTES = "BYTES"
+    STRUCT = "STRUCT"
 
 
 class Mode(StrEnum):
@@ -57,7 +61,47 @@ _Case = Annotated[Case, Field(strict=False)]
 Text = Annotated[str, Field(min_length=1, max_length=2_000)]
 
 
-class Column(Strict):
+MAX_STRUCT_DEPTH: Final = 5
+
+
+class Typed(Strict):
+    """A name and a GoogleSQL type; ``fields`` are there exactly where the type is STRUCT, at most five deep."""
+
+    name: Slug
+    type: _Type
+    fields: tuple[StructField, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _fields_of_struct(self) -> Self:
+        if (self.type is SqlType.STRUCT) != bool(self.fields):
+            raise ValueError(f"{self.name}: fields and the type STRUCT go together")
+        names = [field.name.lower() for field in self.fields]
+        if len(set(names)) != len(names):
+            raise ValueError(f"{self.name} names a field twice")
+        if self.depth > MAX_STRUCT_DEPTH:
+            raise ValueError(f"{self.name} is nested more than {MAX_STRUCT_DEPTH} deep")
+        return self
+
+    @property
+    def depth(self) -> int:
+        """How many STRUCTs lie in one another: 0 for a scalar."""
+        return 1 + max(field.depth for field in self.fields) if self.fields else 0
+
+
+class StructField(Typed):
+    """A field of a STRUCT. REQUIRED is no mode of a field: no engine keeps it in a query's result."""
+
+    mode: _Mode = Mode.NULLABLE
+    description: str = ""
+
+    @model_validator(mode="after")
+    def _not_required(self) -> Self:
+        if self.mode is Mode.REQUIRED:
+            raise ValueError(f"the field {self.name} is NULLABLE or REPEATED")
+        return self
+
+
+class Column(Typed):
     """A column of a base table.
 
     ``attribute`` names what rows may be narrowed by (a site, a tenant): a holder may constrain
@@ -65,21 +109,39 @@ class Column(Strict):
     must stand on each of the same attribute that a capability reads.
     """
 
-    name: Slug
-    type: _Type
     mode: _Mode = Mode.NULLABLE
     sensitivity: _Sensitivity = Sensitivity.INTERNAL
     attribute: Slug | None = None
     description: str = ""
 
 
+_BigQueryTable = Annotated[
+    str, Field(max_length=1_100, pattern=r"^[a-z][a-z0-9:.-]{4,61}[a-z0-9]\.[A-Za-z0-9_]{1,300}\.[A-Za-z0-9_-]{1,300}$")
+]
+
+
 class Table(Strict):
-    """A base table; ``file`` is relative to the dataset's folder."""
+    """A base table: a ``file`` relative to the dataset's folder, or a table of BigQuery.
+
+    ``file`` is Parquet (``.parquet``), CSV with a header (``.csv``) or a DuckDB database
+    (``.duckdb``), in which ``relation`` names the table (default: the table's own name).
+    ``bigquery`` is ``project.dataset.table``.
+    """
 
     name: Slug
-    file: Text
+    file: Text | None = None
+    relation: Text | None = None
+    bigquery: _BigQueryTable | None = None
     columns: tuple[Column, ...] = Field(min_length=1, strict=False)
     description: str = ""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.file is None) == (self.bigquery is None):
+            raise ValueError(f"table {self.name} has either a file or a bigquery table")
+        if self.relation is not None and not (self.file or "").endswith(".duckdb"):
+            raise ValueError(f"table {self.name}: relation names a table inside a .duckdb file")
+        return self
 
     @model_validator(mode="after")
     def _unique_columns(self) -> Self:
@@ -88,11 +150,16 @@ class Table(Strict):
             raise ValueError(f"table {self.name} names a column twice")
         return self
 
+    @property
+    def source(self) -> str:
+        """What messages call the place its rows come from."""
+        return self.file or self.bigquery or self.name
+
     def column(self, name: str) -> Column | None:
         return next((column for column in self.columns if column.name == name), None)
 
 
-class Parameter(Strict):
+class Parameter(Typed):
     """A typed parameter of a capability.
 
     ``pattern`` is a regular expression (``contract.pattern`` says which) the whole text must
@@ -102,8 +169,6 @@ class Parameter(Strict):
     no meaning. A parameter with neither ``default`` nor ``nullable`` is required.
     """
 
-    name: Slug
-    type: _Type
     description: Text
     repeated: bool = False
     nullable: bool = False
@@ -138,11 +203,9 @@ class Parameter(Strict):
         return self.default is None and not self.nullable
 
 
-class ResultColumn(Strict):
+class ResultColumn(Typed):
     """A column of a capability's result, in order."""
 
-    name: Slug
-    type: _Type
     mode: _Mode = Mode.NULLABLE
     description: str = ""
     unit: str | None = None

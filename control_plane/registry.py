@@ -156,7 +156,7 @@ def _read(folder: Path) -> _Read | None:
 
 def _file_problems(folder: Path, manifest: DatasetManifest, document: Document) -> Iterator[str]:
     for number, table in enumerate(manifest.tables):
-        if _inside(folder, table.file) is None:
+        if table.file is not None and _inside(folder, table.file) is None:
             place = document.place(("tables", number, "file"))
             yield f"{place}: {table.file[:80]!r} leaves the dataset's folder"
     for number, capability in enumerate(manifest.capabilities):

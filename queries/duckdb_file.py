@@ -101,12 +101,14 @@ def _prune(target: Path, dataset: str) -> None:
 
 
 def _source(folder: Path, table: Table) -> Path:
+    if table.file is None:
+        raise DataError(table.source, f"table {table.name}: its rows lie in BigQuery, not in a file")
     root = folder.resolve()
     path = (root / table.file).resolve()
     if not path.is_relative_to(root):
-        raise DataError(table.file, f"table {table.name}: the file lies outside the dataset's folder")
+        raise DataError(table.source, f"table {table.name}: the file lies outside the dataset's folder")
     if not path.is_file():
-        raise DataError(table.file, f"table {table.name}: the file does not exist")
+        raise DataError(table.source, f"table {table.name}: the file does not exist")
     return path
 
 
@@ -167,7 +169,7 @@ def _import(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -
                 connection.unregister("__incoming")
             connection.commit()
     except (pa.ArrowException, OSError) as error:
-        raise DataError(table.file, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
+        raise DataError(table.source, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
 
 
 def _batches(table: Table, file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -182,21 +184,21 @@ def _converted(table: Table, column: Column, array: Any) -> Any:
         array.validate(full=True)
         out = array.cast(_arrow_type(column), safe=True)
     except pa.ArrowException:
-        raise DataError(table.file, f"{where}: a value does not fit {column.type.value}") from None
+        raise DataError(table.source, f"{where}: a value does not fit {column.type.value}") from None
     values = out
     if column.mode is Mode.REPEATED:
         values = out.flatten()
         if values.null_count:
-            raise DataError(table.file, f"{where}: a list holds a NULL element")
+            raise DataError(table.source, f"{where}: a list holds a NULL element")
     elif column.mode is Mode.REQUIRED and out.null_count:
-        raise DataError(table.file, f"{where} is REQUIRED and holds NULL")
+        raise DataError(table.source, f"{where} is REQUIRED and holds NULL")
     if column.type is SqlType.FLOAT64 and pc.any(pc.invert(pc.is_finite(values)), min_count=0).as_py():
         # NaN compares and sorts unlike in GoogleSQL, and infinities make NaN.
-        raise DataError(table.file, f"{where} holds NaN or an infinity; store NULL instead")
+        raise DataError(table.source, f"{where} holds NaN or an infinity; store NULL instead")
     if column.type in (SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP):
         years = pc.min_max(pc.year(values))
         if years["min"].as_py() is not None and not 1 <= years["min"].as_py() <= years["max"].as_py() <= 9_999:
-            raise DataError(table.file, f"{where} holds a date beyond the years 1 to 9999")
+            raise DataError(table.source, f"{where} holds a date beyond the years 1 to 9999")
     return out
 
 
@@ -204,16 +206,18 @@ def _check_types(table: Table, schema: pa.Schema) -> None:
     for column in table.columns:
         index = schema.get_field_index(column.name)
         if index < 0:
-            raise DataError(table.file, f"{table.name}.{column.name} is declared and not in the file")
+            raise DataError(table.source, f"{table.name}.{column.name} is declared and not in the file")
         found = schema.field(index).type
         kind = found
         if column.mode is Mode.REPEATED:
             if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
-                raise DataError(table.file, f"{table.name}.{column.name} is declared REPEATED, the file holds {found}")
+                raise DataError(
+                    table.source, f"{table.name}.{column.name} is declared REPEATED, the file holds {found}"
+                )
             kind = found.value_type
         if not _fits(column.type, kind):
             raise DataError(
-                table.file, f"{table.name}.{column.name} is declared {column.type.value}, the file holds {found}"
+                table.source, f"{table.name}.{column.name} is declared {column.type.value}, the file holds {found}"
             )
 
 
