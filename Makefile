@@ -56,6 +56,6 @@ bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks
 
 lock: setup ## the three locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for newer versions
-	$(COMPILE) $(UPGRADE) --extra dev pyproject.toml -o requirements.lock
+	$(COMPILE) $(UPGRADE) --extra dev --extra bigquery --extra oracle pyproject.toml -o requirements.lock
 	$(COMPILE) --constraint requirements.lock pyproject.toml -o deploy/requirements-runtime.lock
 	echo 'hatchling' | $(COMPILE) --constraint requirements.lock - -o deploy/requirements-build.lock
