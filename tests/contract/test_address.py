@@ -57,6 +57,8 @@ def test_https_and_loopback_are_accepted(url: str) -> None:
         "https://idp.example/a\nb",
         "https://idp.example\\@evil.example",
         "https://idp.example\\keys",
+        "https://idp.example/a\\b",
+        "https://idp.example/ä",
         "https://idp.exämple",
         "https://[::1",
         "https://evil.example[::1]/",

@@ -33,7 +33,9 @@ class Answered:
 
     def judged(self, **changes: Any) -> Verified:
         """The judgement, with these members of the reply, the plan or the rest."""
-        reply = replace(self.reply, **{name: changes.pop(name) for name in ("envelope", "body") if name in changes})
+        reply = replace(
+            self.reply, **{name: changes.pop(name) for name in ("envelope", "body", "decision") if name in changes}
+        )
         scope = replace(self.plan.scope, **changes.pop("scope", {}))
         plan = replace(self.plan, scope=scope, chain=self.plan.chain * changes.pop("tokens", 1))
         members = {"plan": plan, "sent": self.sent, "descriptor": self.descriptor, "trust": self.world.service.trust}
@@ -81,6 +83,9 @@ async def test_an_honest_reply_is_used(answered: Answered) -> None:
 
 async def test_nothing_is_used_without_proof_or_card(answered: Answered) -> None:
     refused(lambda: answered.judged(envelope=None), "nothing to verify")
+    nobody = replace(answered.world.service.trust, agents={})
+    refused(lambda: answered.judged(trust=nobody), "nothing to verify")
+    refused(lambda: answered.judged(decision=None), "another decision")
     refused(lambda: answered.judged(descriptor=None), "version, revision or schema")
     bare = answered.descriptor.model_copy(update={"capabilities": answered.descriptor.capabilities[:1]})
     assert bare.capability(answered.plan.call.capability) is None
