@@ -110,13 +110,12 @@ def _read(token: str, trust: Trust) -> _Signed:
 
 
 def _owner(kid: str, trust: Trust) -> tuple[TrustedAgent, PublicKey]:
-    agent = trust.agent_of_key(kid)
-    key = None if agent is None else agent.accepted_key(kid)
-    if agent is None or key is None:
+    owner = trust.agent_key(kid)
+    if owner is None:
         raise _fault("key", "the client's key is not in the trust file")
-    if not agent.asks:
+    if not owner[0].asks:
         raise _fault("asks", "the trust file says that this agent does not ask here")
-    return agent, key
+    return owner
 
 
 def _check(claims: ClientClaims, agent_id: str, audience: str, now: float) -> None:

@@ -115,13 +115,13 @@ class Trust:
         owners = self._grant_keys.get(kid, ())
         return next((owner for owner in owners if owner[0].url == issuer), owners[0] if owners else None)
 
-    def agent_of_key(self, kid: str) -> TrustedAgent | None:
-        """The agent that a key is accepted for, by thumbprint."""
+    def agent_key(self, kid: str) -> tuple[TrustedAgent, PublicKey] | None:
+        """The agent that a key is accepted for, and the key, by thumbprint."""
         return self._agent_keys.get(kid)
 
     @cached_property
-    def _agent_keys(self) -> Mapping[str, TrustedAgent]:
-        return {key.thumbprint: agent for agent in self.agents.values() for key in agent.accepted_keys}
+    def _agent_keys(self) -> Mapping[str, tuple[TrustedAgent, PublicKey]]:
+        return {key.thumbprint: (agent, key) for agent in self.agents.values() for key in agent.accepted_keys}
 
     @cached_property
     def _grant_keys(self) -> Mapping[str, tuple[tuple[TrustedIssuer, PublicKey], ...]]:

@@ -320,8 +320,8 @@ def test_a_key_belongs_to_whom_it_is_pinned_to(tmp_path: Path) -> None:
     owned = trust.grant_key(issuer_key.thumbprint)
     assert owned == (trust.issuers["https://i.example"], issuer_key)
     assert trust.grant_key(agent_key.thumbprint) is None
-    assert trust.agent_of_key(agent_key.thumbprint) == trust.agents["urn:a"]
-    assert trust.agent_of_key(issuer_key.thumbprint) is None
+    assert trust.agent_key(agent_key.thumbprint) == (trust.agents["urn:a"], agent_key)
+    assert trust.agent_key(issuer_key.thumbprint) is None
     assert trust.issuer("https://none") is None
     assert trust.agent("none") is None
     assert isinstance(issuer_key, PublicKey)

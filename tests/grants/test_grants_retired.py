@@ -101,8 +101,8 @@ def test_a_retired_key_holds_no_grant(rotated: str) -> None:
 
 def test_a_retired_key_has_no_owner_by_thumbprint() -> None:
     kid = SIGNERS[ROOT].public_key.thumbprint
-    assert TRUST.agent_of_key(kid) is not None
-    assert after_rotation(ROOT).agent_of_key(kid) is None
+    assert TRUST.agent_key(kid) is not None
+    assert after_rotation(ROOT).agent_key(kid) is None
 
 
 async def test_a_retired_key_does_not_become_an_issuers_by_being_published() -> None:

@@ -39,7 +39,7 @@ def test_an_agent_is_believed_by_the_keys_that_are_left_to_it(tmp_path: Path, ki
     trust = load(tmp_path, kid)
     assert [key.thumbprint for key in trust.agents["urn:a"].accepted_keys] == [left]
     assert trust.agents["urn:a"].key.thumbprint == left
-    assert trust.agent_of_key(kid) is None
+    assert trust.agent_key(kid) is None
 
 
 def test_an_agent_without_a_key_that_is_left_is_nobody_and_its_keys_are_of_no_use(tmp_path: Path) -> None:
