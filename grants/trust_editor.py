@@ -162,9 +162,11 @@ class TrustEditor:
 
         ``keep`` leaves it among the retired ones, with which what it signed still verifies.
         """
-        held = self.trust.agent(agent_id)
-        key = None if held is None else held.accepted_key(kid)
-        if held is None or key is None or key == held.key:
+        owner = self.trust.agent_key(kid)
+        if owner is None:
+            return False
+        held, key = owner
+        if held.id != agent_id or key == held.key:
             return False
         further = tuple(other for other in held.further_keys if other != key)
         retired = _newest((*held.retired_keys, key)) if keep else held.retired_keys
