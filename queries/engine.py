@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
+
+import pyarrow as pa
 
 from contract.authority import Authority
 from contract.result import Execution, ResultDocument
 from queries.bind import Bound
 from queries.template import Template
+
+
+class Stream(Protocol):
+    """The rows of one running query, in the query's order, as Arrow batches that are read once."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """``arrow_schema(template.results)``: the schema of every batch, also where there is none."""
+        ...
+
+    @property
+    def execution(self) -> Execution:
+        """The run that ended. Raises ``RuntimeError`` before the last batch was read."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """Batches that are not empty, each a few MiB at most where rows are small.
+
+        The next one is made while the reader has the last, and none beyond it: memory does not
+        grow with the rows. Raises ``NotGranted`` as ``Engine.run`` does; what was yielded
+        before is then no result.
+        """
+        ...
 
 
 class Engine(Protocol):
@@ -35,6 +62,32 @@ class Engine(Protocol):
         UNKNOWN_DATASET_REVISION, EXECUTION_TIMEOUT, EXECUTION_FAILED, RESULT_TOO_LARGE (more
         rows or bytes than allowed: nothing is returned) or RESULT_INVALID. Cancelling the
         coroutine interrupts the query.
+        """
+        ...
+
+    def stream(
+        self,
+        authority: Authority,
+        template: Template,
+        bound: Bound,
+        *,
+        max_rows: int,
+        max_bytes: int,
+        supplied: ResultDocument | None = None,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """The same query for results that memory should not hold at once.
+
+            async with engine.stream(authority, template, bound, max_rows=n, max_bytes=m) as rows:
+                async for batch in rows:
+                    ...
+            rows.execution
+
+        Every batch was checked as ``run`` checks a result: columns, types, REQUIRED, elements
+        of arrays, finite FLOAT64, years. Within the bounds everything is yielded; one row or
+        byte (of the batches in Arrow's memory form) more raises RESULT_TOO_LARGE. Who wants
+        the first rows only reads those and leaves. The time limit runs from entering to the
+        last batch, a slow reader's time included. Leaving the block, by an exception, a
+        ``break`` or a cancellation, stops the query before the block is left.
         """
         ...
 
