@@ -95,18 +95,22 @@ def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) ->
     A dataset or capability unknown here is left for admission to name.
     """
     call = request.parsed_call()
-    if not grant.scopes:
-        raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
     scope = grant.scope_at(call.dataset, agent_id)
     if scope is None or call.capability not in scope.actions:
         raise NotGranted(Reason.GRANT_WIDENED, "the call would widen the grant")
-    principal = world.directory.find(grant.issuer, grant.subject)
-    if principal is None or principal.tenant != grant.tenant:
-        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
+    principal = person(grant, world)
     served = world.datasets.get(call.dataset)
     capability = served.capabilities.get(call.capability) if served else None
     bound = bind_arguments(capability.template, call.arguments) if capability else None
     return BoundCall(call=call, scope=scope, principal=principal, served=served, capability=capability, bound=bound)
+
+
+def person(grant: VerifiedGrant, world: World) -> Principal:
+    """The grant's subject as this agent knows it, under the same tenant. Raises UNKNOWN_PRINCIPAL."""
+    principal = world.directory.find(grant.issuer, grant.subject)
+    if principal is None or principal.tenant != grant.tenant:
+        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
+    return principal
 
 
 async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float) -> tuple[Decision, Authority]:

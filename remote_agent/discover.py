@@ -12,7 +12,7 @@ from contract.grant import VerifiedGrant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
-from remote_agent.answer import accountable, record, verify
+from remote_agent.answer import accountable, person, record, verify
 from remote_agent.card import only
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.service import Service, World
@@ -48,9 +48,7 @@ async def discover(request: Request, service: Service) -> tuple[Answer, Sequence
 
 async def _decisions(grant: VerifiedGrant, agent_id: str, world: World, now: float) -> dict[tuple[str, str], Decision]:
     """The GRANTED decisions by (dataset, capability)."""
-    principal = world.directory.find(grant.issuer, grant.subject)
-    if principal is None or principal.tenant != grant.tenant:
-        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
+    principal = person(grant, world)
     granted: dict[tuple[str, str], Decision] = {}
     for name, served in world.datasets.items():
         scope = grant.scope_at(name, agent_id)

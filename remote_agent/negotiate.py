@@ -16,7 +16,7 @@ from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import decide
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import Proposal, interpret
-from remote_agent.answer import accountable, admission_request, record, verify
+from remote_agent.answer import accountable, admission_request, person, record, verify
 from remote_agent.card import only
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.service import Service, World
@@ -48,9 +48,7 @@ async def _admissible(
     """The granted datasets with just the capabilities this agent itself would run for the principal."""
     if not grant.scopes:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
-    principal = world.directory.find(grant.issuer, grant.subject)
-    if principal is None or principal.tenant != grant.tenant:
-        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
+    principal = person(grant, world)
     decisions = {
         (scope.dataset, action): await decide(admission_request(scope, principal, action, world, now), world.evaluator)
         for scope in grant.scopes
@@ -64,9 +62,7 @@ async def _admissible(
     )
     shown = [view for view in views if view is not None]
     if not shown:
-        first = next((decision for place, decision in decisions.items() if place not in granted), None)
-        if first is None:
-            raise NotGranted(Reason.GRANT_WIDENED, "the grant names no capability of this agent")
+        first = next(iter(decisions.values()))  # a scope that was verified names an action of this agent
         raise NotGranted(first.reason, first.rationale, policy_id=first.policy_id)
     return next(iter(granted.values())), shown
 

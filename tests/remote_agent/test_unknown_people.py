@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +11,27 @@ import pytest
 from contract.call import Operation
 from contract.canonical import sha256_hex
 from contract.ids import new_id
+from control_plane.principals import Directory
+from grants.derive import derive, header_value
+from tests.grants.grants_world import claims_of, forge, root_header
 from tests.running_agent import Asker, RunningAgent, decision_of, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
 
 
-@pytest.fixture
-def stranger(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> Asker:
-    nobody = replace(asker._principal(), subject="u-nobody")
-    monkeypatch.setattr(asker, "_principal", lambda: nobody)
+@pytest.fixture(params=["unknown", "another tenant's"])
+def stranger(
+    request: pytest.FixtureRequest, agent: RunningAgent, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> Asker:
+    """Somebody vouched for as this tenant's, whom the directory does not have, or has for another tenant."""
+    person = asker._principal()
+    if request.param == "unknown":
+        nobody = replace(person, subject="u-nobody")
+        monkeypatch.setattr(asker, "_principal", lambda: nobody)
+        return asker
+    service = agent.lifecycle.service
+    elsewhere = Directory.of(service.world.directory.issuer, (replace(person, tenant="another"),))
+    monkeypatch.setattr(service, "world", replace(service.world, directory=elsewhere))
     return asker
 
 
@@ -34,6 +47,17 @@ def test_words_of_a_person_nobody_knows_are_not_negotiated(stranger: Asker) -> N
     task = task_of(stranger.rpc("SendMessage", {"message": words}, stranger.headers(grant)))
     assert decision_of(task)["reason"] == "UNKNOWN_PRINCIPAL"
     assert task["status"]["state"] == "TASK_STATE_REJECTED"
+
+
+def test_a_grant_that_authorizes_discovery_only_negotiates_nothing(asker: Asker) -> None:
+    whole = asker.root_token(asker.scope(DATASET, CAPABILITY))
+    root = forge(claims_of(whole) | {"authorization_details": []}, asker.issuer, root_header(asker.issuer))
+    receiver = asker.trust.agents[asker.settings.agent_id]
+    operation = Operation("SendMessage", negotiate=True)
+    grant = header_value(derive((root,), asker.holder, audience=receiver, operation=operation, now=time.time()))
+    words: dict[str, Any] = {"messageId": new_id("msg"), "role": "ROLE_USER", "parts": [{"text": "Compare batches"}]}
+    task = task_of(asker.rpc("SendMessage", {"message": words}, asker.headers(grant)))
+    assert decision_of(task)["reason"] == "NO_ACTIVE_GRANT"
 
 
 def test_a_person_nobody_knows_is_shown_no_card(stranger: Asker) -> None:
