@@ -209,3 +209,11 @@ class ResultColumn(Typed):
     mode: _Mode = Mode.NULLABLE
     description: str = ""
     unit: str | None = None
+
+
+def schema_member(column: ResultColumn | StructField) -> dict[str, Any]:
+    """What a result document says of a column or field: name, type, mode, and a STRUCT's ``fields``."""
+    member: dict[str, Any] = {"name": column.name, "type": column.type.value, "mode": column.mode.value}
+    if column.fields:
+        member["fields"] = [schema_member(field) for field in column.fields]
+    return member

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from contract.canonical import InvalidJson, parse_json
 from contract.result import ResultDocument, instant
-from contract.schema import Mode, ResultColumn, SqlType
+from contract.schema import Mode, ResultColumn, SqlType, StructField, schema_member
 
 _MEMBERS: Final = {"schema", "rows", "row_count", "truncated", "as_of"}
 _SAFE: Final = 2**53 - 1
@@ -99,7 +99,7 @@ def read_result(body: bytes, results: Sequence[ResultColumn], *, max_rows: int) 
         raise InvalidResult("a member of it has another type")
     if not _reads(instant, as_of):
         raise InvalidResult("its as_of is no instant")
-    if result["schema"] != [_column(column) for column in results]:
+    if result["schema"] != [schema_member(column) for column in results]:
         raise InvalidResult("its columns are not those that the card declares")
     if not isinstance(rows, list) or len(rows) != count:
         raise InvalidResult("its rows are not as many as it says")
@@ -107,10 +107,6 @@ def read_result(body: bytes, results: Sequence[ResultColumn], *, max_rows: int) 
         raise InvalidResult("it has more rows than the card allows")
     _check_rows(rows, results)
     return ResultDocument(body, count, truncated, as_of)
-
-
-def _column(column: ResultColumn) -> dict[str, str]:
-    return {"name": column.name, "type": column.type.value, "mode": column.mode.value}
 
 
 def _check_rows(rows: list[Any], results: Sequence[ResultColumn]) -> None:
@@ -121,21 +117,37 @@ def _check_rows(rows: list[Any], results: Sequence[ResultColumn]) -> None:
         _check_cells([row[place] for row in rows], column)
 
 
-def _check_cells(cells: list[Any], column: ResultColumn) -> None:
+def _check_cells(cells: list[Any], column: ResultColumn | StructField) -> None:
+    """All cells of a column, or of a field of a STRUCT, whose depth the card bounds."""
     if column.mode is Mode.REPEATED:
         if set(map(type, cells)) - {list}:
             raise InvalidResult("a repeated cell is not a list")
         cells = [item for cell in cells for item in cell]
+    elif column.mode is Mode.NULLABLE:
+        cells = [cell for cell in cells if cell is not None]
+    if column.type is SqlType.STRUCT:
+        _check_structs(cells, column)
+    else:
+        _check_values(cells, column.type)
+
+
+def _check_structs(cells: list[Any], column: ResultColumn | StructField) -> None:
+    names = [field.name for field in column.fields]
+    if not all(type(cell) is dict and list(cell) == names for cell in cells):
+        raise InvalidResult("a cell is not an object of its column's fields in order")
+    for field in column.fields:
+        _check_cells([cell[field.name] for cell in cells], field)
+
+
+def _check_values(cells: list[Any], kind: SqlType) -> None:
     found = set(map(type, cells))
-    if column.mode is Mode.NULLABLE:
-        found.discard(type(None))
-    if found - _CELLS.get(column.type, _TEXT):
+    if found - _CELLS.get(kind, _TEXT):
         raise InvalidResult("a cell does not have its column's type")
     if found & {int, float}:
         # Beyond these, readers of JSON differ: some lose digits, some fail.
-        limit = _SAFE if column.type is SqlType.INT64 else sys.float_info.max
+        limit = _SAFE if kind is SqlType.INT64 else sys.float_info.max
         if not all(-limit <= cell <= limit for cell in cells if type(cell) in (int, float)):
             raise InvalidResult("a number is beyond what its type allows")
-    fits = _TEXTS.get(column.type)
+    fits = _TEXTS.get(kind)
     if fits is not None and not all(fits(cell) for cell in cells if type(cell) is str):
         raise InvalidResult("the text of a cell is no value of its column's type")

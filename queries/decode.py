@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from contract.canonical import InvalidJson, parse_json
 from contract.result import ResultDocument
-from contract.schema import Mode, ResultColumn, SqlType
+from contract.schema import Mode, ResultColumn, SqlType, schema_member
 from queries.bind import MAX_SAFE_INTEGER, Unfit, scalar
 from queries.encode import ResultInvalid, ResultTooLarge
+from queries.typed import Type, declared_type
 
 _MEMBERS: Final = {"schema", "rows", "row_count", "truncated", "as_of"}
 _NOT_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -30,7 +31,8 @@ def decode(
     """The values of each column of a document, which must be ``columns`` by name, type, mode and order.
 
     NUMERIC comes back as ``Decimal``, DATE, TIME and DATETIME as Python's own, TIMESTAMP as a
-    ``datetime`` in UTC, BYTES as ``bytes``, a REPEATED cell as a list. Raises ``ResultTooLarge``,
+    ``datetime`` in UTC, BYTES as ``bytes``, a STRUCT as a ``dict`` of its fields in order, a
+    REPEATED cell as a list. Raises ``ResultTooLarge``,
     and ``ResultInvalid`` for a document that is cut short, or a cell that its column cannot hold.
     """
     if len(document.body) > max_bytes or document.row_count > max_rows:
@@ -41,8 +43,7 @@ def decode(
         raise ResultInvalid("the supplied rows are not strict JSON") from error
     if not isinstance(read, dict) or set(read) != _MEMBERS:
         raise ResultInvalid("the supplied rows do not have the members of a result")
-    schema = [{"name": column.name, "type": column.type.value, "mode": column.mode.value} for column in columns]
-    if read["schema"] != schema:
+    if read["schema"] != [schema_member(column) for column in columns]:
         raise ResultInvalid("the supplied rows have other columns than declared")
     if read["truncated"] is not False or document.truncated:
         raise ResultInvalid("the supplied rows are cut short")
@@ -57,15 +58,32 @@ def decode(
 
 
 def _column(column: ResultColumn, cells: list[Any]) -> list[Any]:
-    read = _CELLS[column.type]
+    read = _reader(declared_type(column))
     try:
-        if column.mode is Mode.REPEATED:
-            return [[read(item) for item in _list(cell)] for cell in cells]
-        if column.mode is Mode.REQUIRED:
-            return [read(cell) for cell in cells]
-        return [None if cell is None else read(cell) for cell in cells]
+        if column.mode is Mode.NULLABLE:
+            return [None if cell is None else read(cell) for cell in cells]
+        return [read(cell) for cell in cells]
     except Unfit:
         raise ResultInvalid(f"a supplied row holds a value that is no {column.type.value}") from None
+
+
+def _reader(kind: Type) -> Callable[[Any], Any]:
+    """What reads one cell that is there: not NULL."""
+    if kind.array:
+        element = _reader(kind.element)
+        return lambda cell: [element(item) for item in _list(cell)]
+    if kind.name is SqlType.STRUCT:
+        fields = [(name, inner.array, _reader(inner)) for name, inner in kind.fields]
+        return lambda cell: _struct(fields, cell)
+    if kind.name is None:
+        raise TypeError("a declared column has a type")
+    return _CELLS[kind.name]
+
+
+def _struct(fields: Sequence[tuple[str, bool, Callable[[Any], Any]]], cell: Any) -> dict[str, Any]:
+    if type(cell) is not dict or list(cell) != [name for name, _, _ in fields]:
+        raise Unfit("must be an object of the declared fields, in order")
+    return {name: None if cell[name] is None and not repeated else read(cell[name]) for name, repeated, read in fields}
 
 
 def _list(cell: Any) -> list[Any]:

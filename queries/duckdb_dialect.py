@@ -6,29 +6,18 @@ one type. A node without a rule means the same in both dialects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 from sqlglot import exp
 
 from contract.schema import SqlType
+from queries.duckdb_types import TYPES, duckdb_type
 from queries.govern import MASK_HASH, MASK_TRUNCATE
-from queries.typed import fields_of, source_type, sql_type, type_of
+from queries.typed import source_type, sql_type, type_of
 
 S = SqlType
-TYPES: Final[dict[SqlType, str]] = {
-    S.STRING: "VARCHAR",
-    S.INT64: "BIGINT",
-    S.FLOAT64: "DOUBLE",
-    S.NUMERIC: "DECIMAL(38, 9)",
-    S.BOOL: "BOOLEAN",
-    S.DATE: "DATE",
-    S.DATETIME: "TIMESTAMP",
-    S.TIME: "TIME",
-    S.TIMESTAMP: "TIMESTAMPTZ",
-    S.BYTES: "BLOB",
-}
 _KEEPS: Final = (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Sum, exp.Avg)
 _PASSES: Final = (exp.Paren, exp.Alias, exp.Round, exp.Coalesce)
 Rule = Callable[[exp.Expr], exp.Expr]
@@ -87,25 +76,13 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Cast:
     return cast(node, TYPES[kind])
 
 
-def structs(fields: Sequence[tuple[str, SqlType]]) -> str:
-    """DuckDB's name of an array of structs; a name of a field is a slug, so quoting it is enough."""
-    return "STRUCT(" + ", ".join(f'"{name}" {TYPES[kind]}' for name, kind in fields) + ")[]"
-
-
 def is_typed(node: exp.Expr) -> bool:
     return "gsql_type" in node.meta
 
 
 @rule(exp.Parameter)
 def _parameter(node: exp.Expr) -> exp.Expr:
-    fields = fields_of(node)
-    if fields:
-        return cast(node, structs(fields))
-    if not is_typed(node):
-        return cast(node, "BIGINT")
-    kind = type_of(node)
-    name = TYPES[sql_type(node)]
-    return cast(node, f"{name}[]" if kind.array else name)
+    return cast(node, duckdb_type(type_of(node)) if is_typed(node) else "BIGINT")
 
 
 @rule(exp.Literal)

@@ -6,9 +6,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,19 +18,20 @@ import pyarrow.compute as pc
 from contract.authority import Authority
 from contract.ids import new_id
 from contract.result import Execution, ResultDocument
-from contract.schema import Mode, SqlType, Table
+from contract.schema import SqlType, Table
 from contract.verdict import NotGranted, Reason
 from queries.bind import Bound
 from queries.duckdb_connection import connect
-from queries.duckdb_dialect import TYPES, structs
 from queries.duckdb_file import database_file
 from queries.duckdb_job import Job
 from queries.duckdb_text import Texts, with_nulls
+from queries.duckdb_types import duckdb_type
 from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
 from queries.errors import TemplateError
 from queries.govern import MASK_KEY, Shape, govern
-from queries.supplied import SUPPLIED, bound_fields, bound_rows, check_supplied
+from queries.supplied import SUPPLIED, bound_fields, bound_rows, check_supplied, is_finite
 from queries.template import Template
+from queries.typed import Type, declared_type
 
 _log = logging.getLogger(__name__)
 _BATCH_ROWS: Final = 20_000
@@ -250,15 +250,10 @@ class DuckDbEngine:
             except duckdb.Error as error:
                 reason = str(error).split("\n")[0][:200]
                 raise TemplateError(template.name, None, f"DuckDB does not accept the query: {reason}") from None
-        wanted = [
-            (column.name, TYPES[column.type].replace(", ", ",") + ("[]" if column.mode is Mode.REPEATED else ""))
-            for column in template.results
-        ]
-        if found != [(name, _DESCRIBED.get(kind, kind)) for name, kind in wanted]:
+        # Both are spelled by the engine itself.
+        wanted = [(column.name, str(duckdb.sqltype(duckdb_type(declared_type(column))))) for column in template.results]
+        if found != wanted:
             raise TemplateError(template.name, None, f"DuckDB would return {found}, declared is {wanted}")
-
-
-_DESCRIBED: Final = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
 def _supplied(template: Template, supplied: ResultDocument | None) -> dict[str, Any]:
@@ -268,17 +263,30 @@ def _supplied(template: Template, supplied: ResultDocument | None) -> dict[str, 
         return {}
     fields = bound_fields(template)
     for place, (_, kind) in enumerate(fields):
-        if kind is SqlType.FLOAT64 and not all(row[place] is None or isfinite(row[place]) for row in rows):
+        if not all(is_finite(kind, row[place]) for row in rows):
             # NaN compares and sorts unlike in GoogleSQL, and infinities make NaN.
             raise NotGranted(Reason.RESULT_INVALID, "a supplied row holds a FLOAT64 that is not finite")
-    return {SUPPLIED: duckdb.Value(rows, duckdb.sqltype(structs(fields)))}
+    held = Type(SqlType.STRUCT, array=True, fields=fields)
+    return {SUPPLIED: duckdb.Value(rows, duckdb.sqltype(duckdb_type(held)))}
 
 
 def _check_finite(batch: pa.RecordBatch) -> None:
     """Base data and supplied rows hold no NaN and no infinity, so one in a result is an overflow."""
     for column in batch.columns:
-        if pa.types.is_float64(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
-            raise ArithmeticError("a FLOAT64 overflows")
+        for leaf in _leaves(column):
+            if pa.types.is_float64(leaf.type) and not pc.all(pc.is_finite(leaf), min_count=0).as_py():
+                raise ArithmeticError("a FLOAT64 overflows")
+
+
+def _leaves(array: Any) -> Iterator[Any]:
+    """The arrays of values of an array, whatever lists and structs it is made of."""
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        yield from _leaves(array.flatten())
+    elif pa.types.is_struct(array.type):
+        for part in array.flatten():
+            yield from _leaves(part)
+    else:
+        yield array
 
 
 def _too_large() -> NotGranted:

@@ -12,36 +12,25 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from contract.canonical import digest
 from contract.errors import Category, Component, DatasetAgentError
-from contract.schema import Column, Mode, SqlType, Table
-from queries.duckdb_dialect import TYPES
+from contract.schema import Table
+from queries.duckdb_columns import check_types, converted, stored_type
 from queries.duckdb_macros import MACROS, macro_statements
+from queries.duckdb_types import arrow_type
 from queries.errors import DataError
 from queries.govern import DATA_SCHEMA
+from queries.typed import declared_type
 
 _FORMAT: Final = 1
 _BATCH_ROWS: Final = 65_536
 _KEPT_SECONDS: Final = 7 * 86_400
-_ARROW: Final[dict[SqlType, pa.DataType]] = {
-    SqlType.STRING: pa.string(),
-    SqlType.INT64: pa.int64(),
-    SqlType.FLOAT64: pa.float64(),
-    SqlType.NUMERIC: pa.decimal128(38, 9),
-    SqlType.BOOL: pa.bool_(),
-    SqlType.DATE: pa.date32(),
-    SqlType.DATETIME: pa.timestamp("us"),
-    SqlType.TIME: pa.time64("us"),
-    SqlType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    SqlType.BYTES: pa.binary(),
-}
 
 
 def database_file(
@@ -155,12 +144,12 @@ def _fill(path: Path, tables: Sequence[Table], sources: dict[str, Path]) -> None
 
 
 def _import(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -> None:
-    columns = ", ".join(f'"{column.name}" {_sql_type(column)}' for column in table.columns)
+    columns = ", ".join(f'"{column.name}" {stored_type(column)}' for column in table.columns)
     connection.execute(f'CREATE TABLE "{DATA_SCHEMA}"."{table.name}" ({columns})')
     try:
         with pq.ParquetFile(source) as file:
-            schema = pa.schema([pa.field(column.name, _arrow_type(column)) for column in table.columns])
-            _check_types(table, file.schema_arrow)
+            schema = pa.schema([pa.field(column.name, arrow_type(declared_type(column))) for column in table.columns])
+            check_types(table, file.schema_arrow)
             connection.begin()
             # Batch by batch: inside a reader a fault of ours would come back as one of the engine's.
             for batch in _batches(table, file, schema):
@@ -174,86 +163,5 @@ def _import(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -
 
 def _batches(table: Table, file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in file.iter_batches(_BATCH_ROWS, columns=[column.name for column in table.columns]):
-        arrays = [_converted(table, column, batch.column(column.name)) for column in table.columns]
+        arrays = [converted(table, column, batch.column(column.name)) for column in table.columns]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _converted(table: Table, column: Column, array: Any) -> Any:
-    where = f"{table.name}.{column.name}"
-    try:
-        array.validate(full=True)
-        out = array.cast(_arrow_type(column), safe=True)
-    except pa.ArrowException:
-        raise DataError(table.source, f"{where}: a value does not fit {column.type.value}") from None
-    values = out
-    if column.mode is Mode.REPEATED:
-        values = out.flatten()
-        if values.null_count:
-            raise DataError(table.source, f"{where}: a list holds a NULL element")
-    elif column.mode is Mode.REQUIRED and out.null_count:
-        raise DataError(table.source, f"{where} is REQUIRED and holds NULL")
-    if column.type is SqlType.FLOAT64 and pc.any(pc.invert(pc.is_finite(values)), min_count=0).as_py():
-        # NaN compares and sorts unlike in GoogleSQL, and infinities make NaN.
-        raise DataError(table.source, f"{where} holds NaN or an infinity; store NULL instead")
-    if column.type in (SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP):
-        years = pc.min_max(pc.year(values))
-        if years["min"].as_py() is not None and not 1 <= years["min"].as_py() <= years["max"].as_py() <= 9_999:
-            raise DataError(table.source, f"{where} holds a date beyond the years 1 to 9999")
-    return out
-
-
-def _check_types(table: Table, schema: pa.Schema) -> None:
-    for column in table.columns:
-        index = schema.get_field_index(column.name)
-        if index < 0:
-            raise DataError(table.source, f"{table.name}.{column.name} is declared and not in the file")
-        found = schema.field(index).type
-        kind = found
-        if column.mode is Mode.REPEATED:
-            if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
-                raise DataError(
-                    table.source, f"{table.name}.{column.name} is declared REPEATED, the file holds {found}"
-                )
-            kind = found.value_type
-        if not _fits(column.type, kind):
-            raise DataError(
-                table.source, f"{table.name}.{column.name} is declared {column.type.value}, the file holds {found}"
-            )
-
-
-def _fits(target: SqlType, kind: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_dictionary(kind):
-        return target is SqlType.STRING and _fits(target, kind.value_type)
-    match target:
-        case SqlType.STRING:
-            return types.is_string(kind) or types.is_large_string(kind)
-        case SqlType.INT64:
-            return types.is_integer(kind)
-        case SqlType.FLOAT64:
-            return types.is_float64(kind) or types.is_float32(kind)
-        case SqlType.NUMERIC:
-            return types.is_decimal(kind) or types.is_integer(kind)
-        case SqlType.BOOL:
-            return types.is_boolean(kind)
-        case SqlType.DATE:
-            return types.is_date32(kind)
-        case SqlType.TIMESTAMP:
-            return types.is_timestamp(kind) and kind.tz is not None
-        case SqlType.DATETIME:
-            return types.is_timestamp(kind) and kind.tz is None
-        case SqlType.TIME:
-            return types.is_time(kind)
-    return types.is_binary(kind) or types.is_large_binary(kind)
-
-
-def _arrow_type(column: Column) -> pa.DataType:
-    kind = _ARROW[column.type]
-    return pa.list_(kind) if column.mode is Mode.REPEATED else kind
-
-
-def _sql_type(column: Column) -> str:
-    name = TYPES[column.type]
-    if column.mode is Mode.REPEATED:
-        return f"{name}[]"
-    return f"{name} NOT NULL" if column.mode is Mode.REQUIRED else name

@@ -14,7 +14,7 @@ from sqlglot.optimizer.scope import Scope
 from contract.schema import Parameter, ResultColumn, SqlType
 from queries.errors import Refused
 from queries.resolve import Relation, Resolved, output_items, output_names
-from queries.typed import Type, common, convert, set_source, set_type
+from queries.typed import Type, common, convert, declared_type, set_source, set_type
 
 BOOL: Final = Type(SqlType.BOOL)
 Rule = Callable[["Elaborator", exp.Expr], Type]
@@ -113,13 +113,13 @@ class Elaborator:
                 column = self._relations[source.name].column(node.name)
                 if column is None:
                     raise Refused(f"table {source.name} has no column {node.name}", node)
-                return Type(column.type)
+                return declared_type(column)
             if isinstance(source, Scope):
                 names = output_names(source.expression)
                 if node.name not in names:
                     raise Refused(f"{node.table} has no column {node.name}", node)
                 kind = self._outputs[id(source.expression)][names.index(node.name)]
-                return Type(kind.name, kind.array)
+                return kind.value
             scope = scope.parent
         raise Refused(f"{node.table}.{node.name} is not a column", node)
 
@@ -134,7 +134,7 @@ class Elaborator:
     def query_type(self, query: exp.Expr) -> Type:
         """The type of the single column of a query used as a value."""
         kind = self._outputs[id(query)][0]
-        return Type(kind.name, kind.array)
+        return kind.value
 
     def _select(self, select: exp.Select) -> list[Type]:
         outputs = []
@@ -222,9 +222,8 @@ def check_results(tree: exp.Query, outputs: Sequence[Type], results: Sequence[Re
         other = next((item for item, name, wanted in zip(items, names, declared, strict=False) if name != wanted), tree)
         raise Refused(f"the query returns {', '.join(names)}; the declared results are {', '.join(declared)}", other)
     for kind, column, item in zip(outputs, results, items, strict=True):
-        array = column.mode.value == "REPEATED"
-        if kind.name is not column.type or kind.array != array:
-            raise Refused(f"{column.name} is declared {column.type.value}, the query returns {kind}", item)
+        if kind.value != declared_type(column):
+            raise Refused(f"{column.name} is declared {declared_type(column)}, the query returns {kind}", item)
 
 
 def _is_one_row(tree: exp.Query) -> bool:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contract.result import ResultDocument
-from contract.schema import Mode, ResultColumn, SqlType
+from contract.schema import Mode, ResultColumn, SqlType, schema_member
+from queries.typed import Type, declared_type
 
 _SAFE: Final = 2**53 - 1
 _ARROW: Final[dict[SqlType, Callable[[pa.DataType], bool]]] = {
@@ -56,11 +57,7 @@ class ResultEncoder:
         if schema.names != [column.name for column in self._results]:
             raise ResultInvalid("the result has other columns than declared")
         for field, column in zip(schema, self._results, strict=True):
-            kind = field.type
-            if (column.mode is Mode.REPEATED) != (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-                raise ResultInvalid("a result column is repeated unlike its declaration")
-            if not _ARROW[column.type](kind.value_type if column.mode is Mode.REPEATED else kind):
-                raise ResultInvalid("a result column has another type than declared")
+            _check_type(declared_type(column), field.type)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Append a batch. Raises ``ResultTooLarge`` or ``ResultInvalid``."""
@@ -77,9 +74,7 @@ class ResultEncoder:
 
     def finish(self, as_of: str) -> ResultDocument:
         """The document; ``as_of`` is RFC 3339 UTC."""
-        schema = [
-            {"name": column.name, "type": column.type.value, "mode": column.mode.value} for column in self._results
-        ]
+        schema = [schema_member(column) for column in self._results]
         head = b'{"schema":' + orjson.dumps(schema) + b',"rows":['
         tail = b'],"row_count":%d,"truncated":false,"as_of":%s}' % (self._rows, orjson.dumps(as_of))
         body = head + b",".join(self._parts) + tail
@@ -94,16 +89,51 @@ def encode_rows(results: Sequence[ResultColumn], batch: pa.RecordBatch) -> bytes
     for column, array in zip(results, batch.columns, strict=True):
         if column.mode is Mode.REQUIRED and array.null_count:
             raise ResultInvalid("a required result column holds NULL")
-        columns.append(_repeated(column.type, array) if column.mode is Mode.REPEATED else _values(column.type, array))
+        columns.append(_shown(declared_type(column), array))
     return orjson.dumps(list(zip(*columns, strict=True)))[1:-1]
 
 
-def _repeated(kind: SqlType, array: Any) -> list[list[Any]]:
+def _check_type(kind: Type, found: Any) -> None:
+    if kind.array != (pa.types.is_list(found) or pa.types.is_large_list(found)):
+        raise ResultInvalid("a result column is repeated unlike its declaration")
+    if kind.array:
+        _check_type(kind.element, found.value_type)
+    elif kind.name is SqlType.STRUCT:
+        if not pa.types.is_struct(found) or [field.name for field in found] != [name for name, _ in kind.fields]:
+            raise ResultInvalid("a result column has other fields than declared")
+        for (_, inner), field in zip(kind.fields, found, strict=True):
+            _check_type(inner, field.type)
+    elif kind.name is None or not _ARROW[kind.name](found):
+        raise ResultInvalid("a result column has another type than declared")
+
+
+def _shown(kind: Type, array: Any) -> list[Any]:
+    if kind.array:
+        return _repeated(kind.element, array)
+    if kind.name is SqlType.STRUCT:
+        return _structs(kind, array)
+    if kind.name is None:
+        raise TypeError("a declared column has a type")
+    return _values(kind.name, array)
+
+
+def _structs(kind: Type, array: Any) -> list[dict[str, Any] | None]:
+    """Objects with the fields in their order; a NULL STRUCT is null."""
+    names = [name for name, _ in kind.fields]
+    # ``flatten`` makes the fields of a NULL STRUCT NULL, so that what lies below it is not looked at.
+    parts = [_shown(inner, held) for (_, inner), held in zip(kind.fields, array.flatten(), strict=True)]
+    rows: list[dict[str, Any] | None] = [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)]
+    if array.null_count:
+        return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
+    return rows
+
+
+def _repeated(kind: Type, array: Any) -> list[list[Any]]:
     """A NULL array is an empty one; a NULL element has no form in a result."""
     flat = array.flatten()
     if flat.null_count:
         raise ResultInvalid("a repeated result column holds a NULL element")
-    values = _values(kind, flat)
+    values = _shown(kind, flat)
     out: list[list[Any]] = []
     start = 0
     for length in pc.fill_null(pc.list_value_length(array), 0).to_pylist():

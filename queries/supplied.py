@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
@@ -18,7 +19,7 @@ from contract.schema import ResultColumn, SqlType
 from contract.verdict import NotGranted, Reason
 from queries.decode import decode
 from queries.encode import ResultInvalid, ResultTooLarge
-from queries.typed import Type, set_fields, set_type
+from queries.typed import Type, declared_type, set_type
 
 if TYPE_CHECKING:
     from queries.template import Template
@@ -28,7 +29,7 @@ SUPPLIED: Final = "__supplied"
 MAX_SUPPLIED_ROWS: Final = 10_000
 MAX_SUPPLIED_BYTES: Final = 4 * 2**20
 _ROW: Final = "_b"
-_ONE: Final = ("_one", SqlType.INT64)
+_ONE: Final = ("_one", Type(SqlType.INT64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,21 @@ class SuppliedRelation:
         return {"name": self.name, "columns": [column.model_dump(mode="json") for column in self.columns]}
 
 
-def bound_fields(template: Template) -> tuple[tuple[str, SqlType], ...]:
+def bound_fields(template: Template) -> tuple[tuple[str, Type], ...]:
     """The fields of the structs that are bound: the columns that the template reads, in declared order."""
     relation = template.supplied
     if relation is None:
         return ()
-    read = [(column.name, column.type) for column in relation.columns if column.name in template.supplied_read]
+    read = [
+        (column.name, declared_type(column)) for column in relation.columns if column.name in template.supplied_read
+    ]
     return tuple(read) or (_ONE,)
 
 
-def attach(tree: exp.Query, fields: Sequence[tuple[str, SqlType]]) -> None:
+def attach(tree: exp.Query, fields: Sequence[tuple[str, Type]]) -> None:
     """Give ``tree`` its first common table expression: ``(SELECT _b.c AS c, … FROM UNNEST(@__supplied) AS _b)``."""
     held = exp.Parameter(this=exp.Var(this=SUPPLIED))
-    set_fields(held, fields)
+    set_type(held, Type(SqlType.STRUCT, array=True, fields=tuple(fields)))
     row = exp.TableAlias(columns=[exp.to_identifier(_ROW, quoted=True)])
     source = exp.Unnest(expressions=[held], alias=row, offset=False)
     select = exp.Select(expressions=[_shown(name, kind) for name, kind in fields], from_=exp.From(this=source))
@@ -78,9 +81,9 @@ def attach(tree: exp.Query, fields: Sequence[tuple[str, SqlType]]) -> None:
     tree.set("with_", exp.With(expressions=[common, *(written.expressions if written is not None else ())]))
 
 
-def _shown(name: str, kind: SqlType) -> exp.Alias:
+def _shown(name: str, kind: Type) -> exp.Alias:
     column = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(_ROW, quoted=True))
-    set_type(column, Type(kind))
+    set_type(column, kind)
     return exp.Alias(this=column, alias=exp.to_identifier(name, quoted=True))
 
 
@@ -121,3 +124,14 @@ def bound_rows(template: Template, supplied: ResultDocument | None) -> list[tupl
         if column.name in template.supplied_read
     ]
     return list(zip(*read, strict=True)) if read else [(1,)] * supplied.row_count
+
+
+def is_finite(kind: Type, value: Any) -> bool:
+    """Whether a decoded value holds no FLOAT64 that is NaN or an infinity."""
+    if value is None:
+        return True
+    if kind.array:
+        return all(is_finite(kind.element, item) for item in value)
+    if kind.name is SqlType.STRUCT:
+        return all(is_finite(inner, value[name]) for name, inner in kind.fields)
+    return kind.name is not SqlType.FLOAT64 or isfinite(value)

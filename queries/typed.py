@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
 
 from sqlglot import exp
 
-from contract.schema import SqlType
+from contract.schema import Mode, Parameter, SqlType, Typed
 from queries.errors import Refused
 
 _META: Final = "gsql_type"
 _SOURCE: Final = "gsql_source"
-_FIELDS: Final = "gsql_fields"
 _NUMERIC_TEXT: Final = re.compile(r"-?[0-9]{1,29}(\.[0-9]{1,9})?")
 _INT64: Final = range(-(2**63), 2**63)
 _NUMBERS: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64)
@@ -39,29 +37,55 @@ SQL_TYPES: Final = {dtype: sql_type for sql_type, dtype in DTYPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """``name`` is ``None`` for an untyped NULL; a ``literal`` converts where a value would not."""
+    """``name`` is ``None`` for an untyped NULL; a ``literal`` converts where a value would not.
+
+    ``fields`` are those of a STRUCT, in order; an ``array`` has no array as its element.
+    """
 
     name: SqlType | None
     array: bool = False
     literal: bool = False
+    fields: tuple[tuple[str, Type], ...] = ()
 
     def __str__(self) -> str:
         name = "NULL" if self.name is None else self.name.value
+        if self.fields:
+            name += f"<{', '.join(f'{field} {kind}' for field, kind in self.fields)}>"
         return f"ARRAY<{name}>" if self.array else name
+
+    @property
+    def nested(self) -> bool:
+        """Whether it is an ARRAY or a STRUCT: what has no order and no equality here."""
+        return self.array or self.name is SqlType.STRUCT
+
+    @property
+    def element(self) -> Type:
+        """The type of an element of this ARRAY."""
+        return Type(self.name, fields=self.fields)
+
+    @property
+    def value(self) -> Type:
+        """The same, of what is no literal."""
+        return Type(self.name, self.array, fields=self.fields)
+
+    @property
+    def repeated(self) -> Type:
+        """The ARRAY of it."""
+        return Type(self.name, array=True, fields=self.fields)
+
+    def field(self, name: str) -> Type | None:
+        """The type of a field of this STRUCT; names ignore case."""
+        return next((kind for field, kind in self.fields if field.lower() == name.lower()), None)
+
+
+def declared_type(item: Typed) -> Type:
+    """The type of a column, field, result column or parameter as a descriptor declares it."""
+    array = item.repeated if isinstance(item, Parameter) else getattr(item, "mode", None) is Mode.REPEATED
+    return Type(item.type, array, fields=tuple((field.name, declared_type(field)) for field in item.fields))
 
 
 def set_type(node: exp.Expr, kind: Type) -> None:
     node.meta[_META] = kind
-
-
-def set_fields(node: exp.Expr, fields: Sequence[tuple[str, SqlType]]) -> None:
-    """Type ``node`` as an array of structs of these fields, which no written expression is."""
-    node.meta[_FIELDS] = tuple(fields)
-
-
-def fields_of(node: exp.Expr) -> tuple[tuple[str, SqlType], ...]:
-    """The fields of an array of structs; none where ``node`` is no such array."""
-    return tuple(node.meta.get(_FIELDS, ()))
 
 
 def type_of(node: exp.Expr) -> Type:
@@ -151,8 +175,9 @@ def convert(node: exp.Expr, kind: Type, target: SqlType) -> exp.Expr | None:
 
 def common(kinds: list[Type], node: exp.Expr) -> SqlType | None:
     """The type all of ``kinds`` convert to; ``None`` when all are NULL. Raises ``Refused``."""
-    if any(kind.array for kind in kinds):
-        raise Refused("an array cannot be used here", node)
+    nested = next((kind for kind in kinds if kind.nested), None)
+    if nested is not None:
+        raise Refused(f"{'an ARRAY' if nested.array else 'a STRUCT'} cannot be used here", node)
     names = {kind.name for kind in kinds if kind.name is not None}
     if len(names) <= 1:
         return next(iter(names), None)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from contract.authority import Authority
 from contract.call import Call, encode_call
 from contract.grant import VerifiedGrant
-from contract.schema import ResultColumn
+from contract.schema import ResultColumn, schema_member
 from contract.scope import Scope, Sensitivity
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import CapabilityManifest, DatasetCapability, DatasetDescriptor, Delegation
@@ -202,8 +202,8 @@ def _is_current(descriptor: DatasetDescriptor, scope: Scope) -> bool:
     return (descriptor.version, descriptor.revision) == (scope.dataset_version, scope.revision)
 
 
-def _shapes(columns: Sequence[ResultColumn]) -> list[tuple[str, str, str]]:
-    return [(column.name, column.type.value, column.mode.value) for column in columns]
+def _shapes(columns: Sequence[ResultColumn]) -> list[dict[str, Any]]:
+    return [schema_member(column) for column in columns]
 
 
 def _trace_id(grant: VerifiedGrant, request: Request) -> str:

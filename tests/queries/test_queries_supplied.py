@@ -23,6 +23,7 @@ from queries.duckdb_engine import DuckDbEngine
 from queries.govern import govern, rewrite
 from queries.supplied import SUPPLIED, SuppliedRelation
 from queries.template import Template
+from queries.typed import declared_type
 from tests.authority_builder import make_authority
 from tests.queries.oracle import AUTHORITIES, narrowed_by, oracle, reaching
 from tests.queries.supplied_world import AS_OF, PEAKS, PEAKS_TABLE, document, peaks, supplied_template
@@ -324,6 +325,6 @@ def test_a_column_that_is_declared_and_not_read_is_not_bound() -> None:
     columns: tuple[ResultColumn, ...] = (*PEAKS.columns, *results("more:BYTES"))
     loaded = supplied_template(JOIN, JOINED, supplied=SuppliedRelation("peaks", columns))
     assert supplied_module.bound_fields(loaded) == tuple(
-        (column.name, column.type) for column in PEAKS.columns if column.name in ("order_id", "area")
+        (column.name, declared_type(column)) for column in PEAKS.columns if column.name in ("order_id", "area")
     )
     assert "more" not in to_duckdb(rewrite(loaded, govern(loaded, authority()).shape))[0]
