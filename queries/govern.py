@@ -140,9 +140,9 @@ def _check_reach(template: Template, authority: Authority, table: str, column: s
                 )
 
 
-def rewrite(template: Template, shape: Shape) -> exp.Query:
-    """The template's typed GoogleSQL with every base table governed."""
-    tree = template.tree()
+def rewrite(template: Template, shape: Shape, *, written: bool = False) -> exp.Query:
+    """The template's typed GoogleSQL with every base table governed; ``written`` takes it as its author wrote it."""
+    tree = template.written() if written else template.tree()
     masks = dict(shape.masks)
     for node in list(tree.find_all(exp.Table)):
         name = base_table(node)

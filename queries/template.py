@@ -50,10 +50,15 @@ class Template:
     supplied: SuppliedRelation | None
     supplied_read: frozenset[str]
     _tree: exp.Query = field(repr=False, compare=False)
+    _written: exp.Query = field(repr=False, compare=False)
 
     def tree(self) -> exp.Query:
         """A copy of the typed query, the caller's to change."""
         return self._tree.copy()
+
+    def written(self) -> exp.Query:
+        """A copy of the query with its names settled and no conversion added: GoogleSQL as its author wrote it."""
+        return self._written.copy()
 
     def table(self, name: str) -> Table | None:
         return next((table for table in self.tables if table.name == name), None)
@@ -88,10 +93,12 @@ def load_template(
             _check_declaration(parameter)
         relations = _relations(tables, supplied)
         resolved = resolve(parse(sql), relations)
+        written = resolved.tree.copy()
         elaborator = Elaborator(resolved, relations, parameters)
         outputs = elaborator.run()
         check_results(resolved.tree, outputs, results)
-        order_for_good(resolved.tree, outputs)
+        for tree in (resolved.tree, written):
+            order_for_good(tree, outputs)
         _check_used(parameters, elaborator.used)
         if supplied is not None and resolved.supplied is None:
             raise Refused(f"the supplied relation {supplied.name} is declared and not read")
@@ -113,6 +120,7 @@ def load_template(
         supplied=supplied,
         supplied_read=resolved.supplied or frozenset(),
         _tree=resolved.tree,
+        _written=written,
     )
 
 
