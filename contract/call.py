@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contract.canonical import InvalidJson, parse_json, sha256_hex
+from contract.canonical import InvalidJson, canonical_json, parse_json, sha256_hex
 from contract.ids import is_slug
 from contract.verdict import NotGranted, Reason
 
 MAX_CALL_BYTES = 64 * 1024
 CALL_MEDIA_TYPE = "application/json"
 RESULT_MEDIA_TYPE = "application/json"
+ARROW_MEDIA_TYPE = "application/vnd.apache.arrow.stream"
+GET_RESULTS = "GetResults"
+"""The method of a leaf that fetches a result which was stored: ``GET /results/{task}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,40 @@ def encode_call(dataset: str, capability: str, arguments: Mapping[str, Any]) -> 
     """The bytes of the single ``raw`` part; integers of any size survive. Raises ``ValueError`` for what is not JSON."""
     members = {"dataset": dataset, "capability": capability, "arguments": dict(arguments)}
     return json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def parse_follow_up(raw: bytes, *, task: str, half: Call | None) -> Call:
+    """The call that a further message of a task asks for: a whole call, or what completes the ``half`` one.
+
+    The bytes of a completion are ``{"task", "arguments"}``: the id of its own task, so that a leaf
+    for them is good for no other, and arguments that the half call does not have. The whole is then
+    the RFC 8785 form of ``{"dataset", "capability", "arguments"}``, and ``raw`` of what is returned.
+    Raises ``NotGranted`` with CALL_MALFORMED, or ARGUMENTS_INVALID for an argument given before.
+    """
+    try:
+        value = parse_json(raw, limit=MAX_CALL_BYTES)
+    except InvalidJson as error:
+        raise NotGranted(Reason.CALL_MALFORMED, f"the call is not acceptable: {error}") from error
+    if not isinstance(value, dict) or set(value) != {"task", "arguments"}:
+        return Call.parse(raw)
+    if value["task"] != task or not isinstance(value["arguments"], dict):
+        raise NotGranted(Reason.CALL_MALFORMED, "what completes a call names its own task, and arguments as an object")
+    if half is None:
+        raise NotGranted(Reason.CALL_MALFORMED, "the task remembers no call to complete: send the whole call")
+    return completed(half, value["arguments"])
+
+
+def completed(half: Call, further: Mapping[str, Any]) -> Call:
+    """The half call with further arguments. Raises as ``parse_follow_up``."""
+    if not half.arguments.keys().isdisjoint(further):
+        raise NotGranted(Reason.ARGUMENTS_INVALID, "an argument is given that the task has already")
+    members = {"dataset": half.dataset, "capability": half.capability, "arguments": {**half.arguments, **further}}
+    try:
+        return Call.parse(canonical_json(members))
+    except InvalidJson as error:
+        raise NotGranted(
+            Reason.CALL_MALFORMED, "the completed call has no canonical form: write long integers as text"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,20 @@ class Unfit(Exception):
     """A value that breaks a rule; the message completes "parameter x …"."""
 
 
+class ArgumentsMissing(NotGranted):
+    """Every argument that was given holds, and these ``parameters``, which are required, were not."""
+
+    def __init__(self, parameters: tuple[Parameter, ...]) -> None:
+        names = ", ".join(parameter.name for parameter in parameters)
+        super().__init__(Reason.ARGUMENTS_MISSING, f"the call does not say: {names}")
+        self.parameters = parameters
+
+
 def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
-    """Check ``arguments`` and fill defaults. Raises ``NotGranted(ARGUMENTS_INVALID)``."""
+    """Check ``arguments`` and fill defaults.
+
+    Raises ``NotGranted(ARGUMENTS_INVALID)``, and ``ArgumentsMissing`` where nothing but that is wrong.
+    """
     unknown = sorted(name for name in arguments if template.parameter(name) is None)
     if unknown:
         # Only what looks like a name is repeated: anything else may be content in the wrong place.
@@ -56,7 +68,10 @@ def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
         raise NotGranted(Reason.ARGUMENTS_INVALID, f"the capability does not take {which}")
     values: dict[str, Any] = {}
     canonical: dict[str, Any] = {}
+    missing = tuple(p for p in template.parameters if p.required and p.name not in arguments)
     for parameter in sorted(template.parameters, key=lambda parameter: parameter.name):
+        if parameter in missing:
+            continue
         try:
             value = _argument(parameter, arguments)
         except Unfit as error:
@@ -65,6 +80,8 @@ def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
         canonical[parameter.name] = (
             [_json(item) for item in value] if parameter.repeated and value is not None else _json(value)
         )
+    if missing:
+        raise ArgumentsMissing(missing)
     return Bound(MappingProxyType(values), MappingProxyType(canonical))
 
 
@@ -88,8 +105,6 @@ def check_parameter(parameter: Parameter) -> str | None:
 
 def _argument(parameter: Parameter, arguments: Mapping[str, Any]) -> Any:
     if parameter.name not in arguments:
-        if parameter.required:
-            raise Unfit("is required")
         return None if parameter.default is None else _value(parameter, parameter.default)
     value = arguments[parameter.name]
     if value is None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.call import MAX_CALL_BYTES, Call, encode_call
+from contract.call import MAX_CALL_BYTES, Call, completed, encode_call, parse_follow_up
 from contract.verdict import NotGranted, Reason
 
 CALL: dict[str, Any] = {"dataset": "purification-batches", "capability": "search", "arguments": {"text": "B017"}}
@@ -67,3 +67,55 @@ def test_other_bytes_are_no_call(raw: bytes) -> None:
 def test_what_is_encoded_is_read_back(arguments: dict[str, Any]) -> None:
     call = Call.parse(encode_call("purification-batches", "search", arguments))
     assert dict(call.arguments) == arguments
+
+
+HALF = Call.parse(b'{"dataset": "d", "capability": "c", "arguments": {"b": 1.0}}')
+
+
+def follow(body: Any, half: Call | None = HALF) -> Call:
+    return parse_follow_up(json.dumps(body).encode(), task="t-1", half=half)
+
+
+def test_what_completes_a_call_makes_the_whole_in_its_one_form() -> None:
+    whole = follow({"task": "t-1", "arguments": {"a": "x"}})
+    assert whole.raw == b'{"arguments":{"a":"x","b":1},"capability":"c","dataset":"d"}'
+    assert whole.call_hash == hashlib.sha256(whole.raw).hexdigest()
+
+
+def test_a_whole_call_in_a_task_is_hashed_as_it_was_sent() -> None:
+    raw = json.dumps(CALL, indent=2).encode()
+    assert parse_follow_up(raw, task="t-1", half=None).raw == raw
+
+
+@pytest.mark.parametrize(
+    ("body", "half", "reason"),
+    [
+        ({"task": "t-2", "arguments": {"a": 1}}, HALF, Reason.CALL_MALFORMED),
+        ({"task": "t-1", "arguments": [1]}, HALF, Reason.CALL_MALFORMED),
+        ({"task": "t-1", "arguments": {"a": 1}}, None, Reason.CALL_MALFORMED),
+        ({"task": "t-1", "arguments": {"a": 2**60}}, HALF, Reason.CALL_MALFORMED),
+        ({"arguments": {"a": 1}}, HALF, Reason.CALL_MALFORMED),
+        ({"task": "t-1", "arguments": {"a": 1}, "x": 1}, HALF, Reason.CALL_MALFORMED),
+        ({"task": "t-1", "arguments": {"b": 2}}, HALF, Reason.ARGUMENTS_INVALID),
+    ],
+    ids=["another task", "no object", "nothing to complete", "no canonical form", "no task", "more", "given before"],
+)
+def test_a_completion_of_another_form_is_none(body: Any, half: Call | None, reason: Reason) -> None:
+    with pytest.raises(NotGranted) as stop:
+        follow(body, half)
+    assert stop.value.reason is reason
+
+
+def test_what_completes_a_call_is_no_call_outside_its_task() -> None:
+    refused(json.dumps({"task": "t-1", "arguments": {"a": "B017"}}).encode())
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(-9, 9)), st.sets(st.sampled_from("abcdef")))
+def test_a_call_that_is_completed_is_the_same_whichever_part_came_first(
+    given_: dict[str, int], first: set[str]
+) -> None:
+    one = {name: value for name, value in given_.items() if name in first}
+    other = {name: value for name, value in given_.items() if name not in first}
+    forth = completed(Call.parse(encode_call("d", "c", one)), other)
+    back = completed(Call.parse(encode_call("d", "c", other)), one)
+    assert (forth.raw, dict(forth.arguments)) == (back.raw, given_)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from contract.canonical import canonical_json
 from contract.schema import Parameter
 from contract.verdict import NotGranted, Reason
-from queries.bind import Bound, bind
+from queries.bind import ArgumentsMissing, Bound, bind
 from tests.queries.world import parameter, template
 
 COLUMNS = {
@@ -102,7 +102,7 @@ def test_an_argument_whose_name_is_no_name_is_refused_without_it(name: str) -> N
 
 
 def test_a_required_parameter_must_be_there_and_a_default_fills_the_gap() -> None:
-    with pytest.raises(NotGranted, match="parameter x is required"):
+    with pytest.raises(ArgumentsMissing, match="the call does not say: x"):
         bound(parameter("x:INT64"))
     assert bound(parameter("x:INT64", default=7)).canonical == {"x": 7}
     assert bound(parameter("x:INT64", nullable=True)).canonical == {"x": None}
@@ -163,3 +163,15 @@ def test_equal_decimals_have_equal_forms(number: Decimal) -> None:
     assert Decimal(first["x"]) == number
     if len(padded.lstrip("-").split(".")[0].lstrip("0")) <= 29:
         assert bound(parameter("x:NUMERIC"), padded).canonical == first
+
+
+def test_what_is_missing_is_told_in_declared_order_and_only_where_nothing_else_is_wrong() -> None:
+    sql = "SELECT id FROM orders WHERE id = @b AND note = @a AND amount = @c ORDER BY id"
+    declared = (parameter("b:INT64"), parameter("a:STRING"), parameter("c:NUMERIC"))
+    loaded = template(sql, "id:INT64", *declared)
+    with pytest.raises(ArgumentsMissing) as stopped:
+        bind(loaded, {"c": "1.5"})
+    assert (stopped.value.reason, stopped.value.parameters) == (Reason.ARGUMENTS_MISSING, declared[:2])
+    with pytest.raises(NotGranted) as refused:
+        bind(loaded, {"c": "many"})
+    assert refused.value.reason is Reason.ARGUMENTS_INVALID
