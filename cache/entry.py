@@ -182,4 +182,6 @@ def _execution_facts(execution: Execution) -> tuple[Any, ...]:
         execution.tool_origin,
         execution.started,
         execution.ended,
+        execution.bytes_processed,
+        execution.bytes_billed,
     )

@@ -56,10 +56,59 @@ class ResultDocument:
         """Hex SHA-256 of ``body``."""
         return sha256_hex(self.body)
 
+    @property
+    def size(self) -> int:
+        """Bytes of ``body``."""
+        return len(self.body)
+
+    @property
+    def media_type(self) -> str:
+        return RESULT_MEDIA_TYPE
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result that is fetched afterwards: what its bytes are and where they wait, and no byte of them.
+
+    ``result_id`` names it in the leaf that fetches it: the id of the task that it is the result
+    of. ``digest`` is the hex SHA-256 and ``size`` the number of the bytes that will be sent,
+    ``expires_at`` POSIX seconds.
+    """
+
+    result_id: str
+    url: str
+    media_type: str
+    digest: str
+    size: int
+    row_count: int
+    truncated: bool
+    as_of: str
+    expires_at: float
+
+
+Result = ResultDocument | StoredResult
+"""A result as it is told and signed: its bytes beside it, or to be fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What bytes are that somebody else holds: their hex SHA-256, and how many there are."""
+
+    digest: str
+    size: int
+
+    @classmethod
+    def of(cls, body: bytes) -> Content:
+        return cls(sha256_hex(body), len(body))
+
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """One run of an engine. Times are POSIX seconds; ``execution_id`` is opaque."""
+    """One run of an engine. Times are POSIX seconds; ``execution_id`` is opaque.
+
+    ``job_id`` names the run at an engine that keeps jobs. Where an engine charges for bytes,
+    ``bytes_processed`` and ``bytes_billed`` are what it says it read and charges.
+    """
 
     execution_id: str
     engine: str
@@ -67,6 +116,8 @@ class Execution:
     tool_origin: ToolOrigin
     started: float
     ended: float
+    bytes_processed: int | None = None
+    bytes_billed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,7 @@ class ExecutionDone(Strict):
     """The run that produced the rows: on a cache hit the earlier one, with its own times.
 
     ``tool_origin`` is A2A exactly where the result rests on another agent's (``upstream``).
+    The bytes are there where the engine charges for them.
     """
 
     execution_id: _Id
@@ -130,6 +131,8 @@ class ExecutionDone(Strict):
     tool_origin: _ToolOrigin
     started: _Time
     ended: _Time
+    bytes_processed: _Count | None = None
+    bytes_billed: _Count | None = None
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

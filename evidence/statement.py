@@ -30,6 +30,7 @@ from evidence.tree import check_tree, own_bytes
 _NO_LEDGER: dict[str, Any] = {}
 RESULT_NAME = "result"
 _A2A: Final = "A2A"
+_CHARGES: Final = ("bytes_processed", "bytes_billed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ def draft(
                 "tool_origin": _A2A if upstream else execution.tool_origin,
                 "started": rfc3339(execution.started),
                 "ended": rfc3339(execution.ended),
+                **_charged(execution),
             },
             "cache": {"outcome": cache.outcome, "used": cache.outcome == "HIT", "key": cache.key},
             "invocation": invocation.to_json(),
@@ -177,7 +179,7 @@ def relay(
             **{name: told[name] for name in ("grant", "operation", "dataset", "authorization", "cache")},
             "agent": {"id": agent_id},
             "decision": _decision(decision),
-            "execution": {**told["execution"], "tool_origin": _A2A},
+            "execution": _relayed(told["execution"]),
             "invocation": invocation.to_json(),
             "upstream": [upstream_of(upstream, envelope, task_id).model_dump(mode="json")],
             "sealed_at": rfc3339(now),
@@ -215,6 +217,18 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "policy_id": decision.policy_id,
         "policy_version": decision.policy_version,
     }
+
+
+def _charged(execution: Execution) -> dict[str, int]:
+    """What an engine that charges for bytes says; nothing of one that does not."""
+    told = {name: getattr(execution, name) for name in _CHARGES}
+    return {name: count for name, count in told.items() if count is not None}
+
+
+def _relayed(execution: dict[str, Any]) -> dict[str, Any]:
+    """Another agent's run as the root agent tells it, without the bytes that its engine does not charge for."""
+    kept = {name: told for name, told in execution.items() if told is not None or name not in _CHARGES}
+    return {**kept, "tool_origin": _A2A}
 
 
 def _complete(*, document: ResultDocument, media_type: str, predicate: dict[str, Any], level: int) -> Draft:

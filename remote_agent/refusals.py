@@ -49,6 +49,7 @@ _HINTS: Final = {
     Reason.CALL_MALFORMED: 'send one raw JSON part {"dataset","capability","arguments"}',
     Reason.GRANT_OPERATION_MISMATCH: "derive a leaf for exactly the bytes you send",
     Reason.GRANT_WIDENED: "ask only for what the grant covers",
+    Reason.BUDGET_EXCEEDED: "narrow the question: it would read more than the capability may",
     Reason.RESULT_TOO_LARGE: "narrow the question",
 }
 
