@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from contract.call import RESULT_MEDIA_TYPE
 from contract.canonical import sha256_hex
 
 ToolOrigin = Literal["LOCAL", "MCP", "A2A"]
