@@ -1,4 +1,4 @@
-"""One read-only database file per dataset version, built from its Parquet files.
+"""One read-only database file per dataset version, built from its tables' files.
 
 The name of the file covers everything that went into it, so an existing one is complete and
 right. Several processes may build at once: each builds its own and the first to finish wins.
@@ -16,20 +16,19 @@ from typing import Final
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from contract.canonical import digest
 from contract.errors import Category, Component, DatasetAgentError
 from contract.schema import Table
 from queries.duckdb_columns import check_types, converted, stored_type
 from queries.duckdb_macros import MACROS, macro_statements
+from queries.duckdb_sources import Incoming, opened
 from queries.duckdb_types import arrow_type
 from queries.errors import DataError
 from queries.govern import DATA_SCHEMA
 from queries.typed import declared_type
 
 _FORMAT: Final = 1
-_BATCH_ROWS: Final = 65_536
 _KEPT_SECONDS: Final = 7 * 86_400
 
 
@@ -139,20 +138,20 @@ def _fill(path: Path, tables: Sequence[Table], sources: dict[str, Path]) -> None
             connection.execute(statement)
         connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
         for table in tables:
-            _import(connection, table, sources[table.name])
+            import_table(connection, table, sources[table.name])
         connection.execute("CHECKPOINT")
 
 
-def _import(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -> None:
+def import_table(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -> None:
+    """Make the table and fill it from ``source``. Raises ``DataError``."""
     columns = ", ".join(f'"{column.name}" {stored_type(column)}' for column in table.columns)
     connection.execute(f'CREATE TABLE "{DATA_SCHEMA}"."{table.name}" ({columns})')
     try:
-        with pq.ParquetFile(source) as file:
-            schema = pa.schema([pa.field(column.name, arrow_type(declared_type(column))) for column in table.columns])
-            check_types(table, file.schema_arrow)
+        with opened(table, source) as incoming:
+            check_types(table, incoming.schema)
             connection.begin()
             # Batch by batch: inside a reader a fault of ours would come back as one of the engine's.
-            for batch in _batches(table, file, schema):
+            for batch in _batches(table, incoming):
                 connection.register("__incoming", pa.Table.from_batches([batch]))
                 connection.execute(f'INSERT INTO "{DATA_SCHEMA}"."{table.name}" SELECT * FROM __incoming')  # noqa: S608
                 connection.unregister("__incoming")
@@ -161,7 +160,8 @@ def _import(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -
         raise DataError(table.source, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
 
 
-def _batches(table: Table, file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in file.iter_batches(_BATCH_ROWS, columns=[column.name for column in table.columns]):
+def _batches(table: Table, incoming: Incoming) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([pa.field(column.name, arrow_type(declared_type(column))) for column in table.columns])
+    for batch in incoming.batches:
         arrays = [converted(table, column, batch.column(column.name)) for column in table.columns]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

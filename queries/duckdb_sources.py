@@ -1,0 +1,118 @@
+"""The rows of a table's file, whichever of the three kinds it is, in Arrow batches.
+
+What comes out of a Parquet or DuckDB file has the file's own types, which the caller compares
+with the declared ones; what comes out of a CSV file was read as declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from contract.schema import SqlType, Table
+from queries.csv_file import BATCH_ROWS, csv_batches
+from queries.duckdb_types import arrow_type
+from queries.errors import DataError
+from queries.typed import declared_type
+
+_DATED: Final = (SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP)
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """The types that a file holds, and its rows; the batches hold at least the declared columns."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@contextmanager
+def opened(table: Table, source: Path) -> Iterator[Incoming]:
+    """The rows of ``source``, which is the file of ``table``. Raises ``DataError``, also while it is iterated."""
+    match source.suffix:
+        case ".csv":
+            schema = pa.schema([pa.field(c.name, arrow_type(declared_type(c))) for c in table.columns])
+            with closing(csv_batches(source, table)) as batches:
+                yield Incoming(schema, batches)
+        case ".duckdb":
+            with open_database(source, table.source) as connection:
+                yield _relation(connection, table)
+        case _:
+            with pq.ParquetFile(source) as file:
+                yield Incoming(file.schema_arrow, file.iter_batches(BATCH_ROWS, columns=_present(table, file)))
+
+
+def _present(table: Table, file: pq.ParquetFile) -> list[str]:
+    names = set(file.schema_arrow.names)
+    return [column.name for column in table.columns if column.name in names]
+
+
+@contextmanager
+def open_database(path: Path, source: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB file of somebody else, read only: what a view in it would reach stays closed. Raises ``DataError``."""
+    if path.with_name(f"{path.name}.wal").exists():
+        raise DataError(source, "a .wal file stands beside it: close whoever writes it, or run CHECKPOINT there")
+    try:
+        connection = duckdb.connect(str(path), read_only=True, config=_SETTINGS)
+    except duckdb.Error as error:
+        why = "another program has it open for writing" if "lock" in str(error).lower() else "it is no DuckDB database"
+        raise DataError(source, f"cannot be opened ({type(error).__name__}): {why}") from None
+    with connection:
+        connection.execute("SET TimeZone='UTC'")
+        connection.execute("SET lock_configuration=true")
+        yield connection
+
+
+def base_tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The names of the tables of the schema ``main``; views are none."""
+    found = connection.execute(
+        "SELECT table_name FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal ORDER BY table_name"
+    ).fetchall()
+    return [str(name) for (name,) in found]
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, table: Table) -> Incoming:
+    name = table.relation or table.name
+    known = base_tables(connection)
+    if name not in known:
+        some = ", ".join(known[:8]) or "none"
+        raise DataError(table.source, f"table {table.name}: the file has no base table {name[:64]!r}; it has {some}")
+    quoted = quote(name)
+    schema = connection.sql(f"SELECT * FROM {quoted} LIMIT 0").to_arrow_table().schema  # noqa: S608
+    columns = [column for column in table.columns if column.name in schema.names]
+    for column in columns:
+        kind = schema.field(column.name).type
+        if column.type in _DATED and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            # An infinite one arrives as some day of the calendar.
+            endless = f"SELECT 1 FROM {quoted} WHERE isinf({quote(column.name)}) LIMIT 1"  # noqa: S608
+            if connection.execute(endless).fetchall():
+                raise DataError(table.source, f"{table.name}.{column.name} holds infinity; store NULL instead")
+    wanted = ", ".join(quote(column.name) for column in columns) or "1"
+    return Incoming(schema, _rows(connection, f"SELECT {wanted} FROM {quoted}", table))  # noqa: S608
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, query: str, table: Table) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from connection.sql(query).to_arrow_reader(BATCH_ROWS)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise DataError(table.source, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
+
+
+def quote(name: str) -> str:
+    """A name as DuckDB writes it."""
+    return '"' + name.replace('"', '""') + '"'
