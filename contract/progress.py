@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 _MOST: Final = 99  # what runs is not done
@@ -28,3 +30,23 @@ class Progress:
         if told is not None and 0 <= told <= 100:  # not so for NaN, and for an engine's -1
             self._highest = max(self._highest or 0, min(int(told), _MOST))
         return self._highest
+
+
+_WATCHED: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def reported_to(progress: Progress) -> Iterator[None]:
+    """What runs inside tells ``progress``, whatever agent runtime lies between it and the engine."""
+    token = _WATCHED.set(progress)
+    try:
+        yield
+    finally:
+        _WATCHED.reset(token)
+
+
+def report(source: Callable[[], float | None]) -> None:
+    """Called by an engine where a query starts: from here on ``source`` can tell how far it is."""
+    progress = _WATCHED.get()
+    if progress is not None:
+        progress.follow(source)

@@ -59,5 +59,7 @@ def _settings(memory_limit: str, threads: int, timeout: float) -> tuple[str, ...
         # A second line behind the engine's own timer.
         f"SET GLOBAL max_execution_time={int((timeout + _GRACE) * 1000)}",
         "SET enable_external_access=false",
+        # The two that a cursor sets for itself, so that a query can say how far it is.
+        "SET allowed_configs=['enable_progress_bar', 'enable_progress_bar_print']",
         "SET lock_configuration=true",
     )

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from contract.authority import Authority
 from contract.ids import new_id
+from contract.progress import report
 from contract.result import Execution, ResultDocument
 from contract.schema import SqlType, Table
 from contract.verdict import NotGranted, Reason
@@ -153,6 +154,7 @@ class DuckDbEngine:
         """Run ``work`` in the pool; the timeout and a cancellation both stop its query."""
         job = Job()
         self._jobs.add(job)
+        report(job.percent)
         future = asyncio.get_running_loop().run_in_executor(self._pool, work, job)
         future.add_done_callback(lambda done: self._forget(job, done))
         try:
