@@ -122,6 +122,11 @@ class Settings(BaseSettings):
         description="DuckDB memory limit.",
     )
     max_result_bytes: int = Field(default=2**20, ge=1024, description="Largest inline result in bytes.")
+    spool_max_bytes: int = Field(
+        default=4 * 2**30, ge=0, description="Bound of the large results a process keeps on disk; 0 keeps none."
+    )
+    spool_max_result_bytes: int = Field(default=2**30, ge=2**20, description="Largest result that is kept on disk.")
+    spool_ttl: float = Field(default=900.0, ge=10, le=86_400, description="How long a large result may be fetched.")
     max_body_bytes: int = Field(default=256 * 1024, ge=1024, description="Largest request body in bytes.")
     max_tasks: int = Field(default=10_000, ge=1, description="Tasks remembered by a dataset agent.")
     call_timeout: float = Field(default=60.0, gt=0, le=600, description="Longest wait for another agent in seconds.")

@@ -40,6 +40,7 @@ _RETRY: Final = {
     Reason.REMOTE_UNREACHABLE: "the dataset agent that completes this answer cannot be reached: try again later",
     Reason.REMOTE_UNAVAILABLE: "the dataset agent that completes this answer cannot answer now: try again later",
     Reason.REMOTE_TIMEOUT: "the dataset agent that completes this answer was too slow: try again later",
+    Reason.RESULT_STORE_UNAVAILABLE: "large results cannot be kept or read now: try again later, or ask for less",
     Reason.EVIDENCE_UNAVAILABLE: "evidence cannot be written, so nothing leaves: try again later",
 }
 
@@ -51,6 +52,7 @@ _HINTS: Final = {
     Reason.GRANT_WIDENED: "ask only for what the grant covers",
     Reason.BUDGET_EXCEEDED: "narrow the question: it would read more than the capability may",
     Reason.RESULT_TOO_LARGE: "narrow the question",
+    Reason.RESULT_NOT_FOUND: "send the call again: a result waits for a while, at the agent that ran it",
 }
 
 _DEFAULT_HINT: Final = {
