@@ -21,6 +21,7 @@ from queries.bind import check_parameter
 from queries.elaborate import Elaborator, check_results, order_for_good
 from queries.errors import Refused, TemplateError
 from queries.grammar import parse
+from queries.growth import Growth, growth
 from queries.resolve import Relation, Resolved, resolve
 from queries.supplied import SuppliedRelation
 
@@ -34,6 +35,7 @@ class Template:
 
     ``supplied`` is the relation whose rows a call brings, ``supplied_read`` the columns read of it.
     ``digest`` changes with the text, the parameters, the results, the tables read and ``supplied``.
+    ``growth`` says how large the values may become that it makes.
     ``deterministic`` is false where equal data may give unequal bytes, so that the
     result must not be stored.
     """
@@ -49,6 +51,7 @@ class Template:
     deterministic: bool
     supplied: SuppliedRelation | None
     supplied_read: frozenset[str]
+    growth: Growth
     _tree: exp.Query = field(repr=False, compare=False)
     _written: exp.Query = field(repr=False, compare=False)
 
@@ -119,6 +122,7 @@ def load_template(
         deterministic=elaborator.deterministic,
         supplied=supplied,
         supplied_read=resolved.supplied or frozenset(),
+        growth=growth(resolved.scopes, parameters),
         _tree=resolved.tree,
         _written=written,
     )
