@@ -12,21 +12,27 @@ import orjson
 
 from evidence.checkpoint import Checkpoint
 from evidence.merkle import Frontier, leaf_hash
-from evidence.row import COLUMNS, Cell, LedgerRow, leaf_data, rfc3339
+from evidence.row import COLUMNS, LATER, Cell, LedgerRow, leaf_data, rfc3339
 from evidence.subjects import commit, opening_of, subject_text
+
+
+def kind_of(column: str) -> str:
+    """The SQLite type of a column."""
+    return "INTEGER" if column in ("rows_returned", "bytes_released") else "TEXT"
+
 
 SCHEMA: Final = (
     "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, origin TEXT NOT NULL,"
     " size INTEGER NOT NULL, root BLOB NOT NULL, time TEXT NOT NULL, signature BLOB NOT NULL, peaks BLOB NOT NULL)"
     " STRICT",
     "CREATE TABLE entries (idx INTEGER PRIMARY KEY, "
-    + ", ".join(f"{name} {'INTEGER' if name == 'rows_returned' else 'TEXT'}" for name in COLUMNS)
+    + ", ".join(f"{name} {kind_of(name)}" for name in COLUMNS)
     + ", leaf_hash BLOB NOT NULL, root BLOB NOT NULL, signature BLOB NOT NULL) STRICT",
 )
 FORMAT: Final = 1
 
-INSERT_ENTRY: Final = f"INSERT INTO entries VALUES ({', '.join('?' * (len(COLUMNS) + 4))})"  # noqa: S608 - question marks only
-_SELECT: Final = f"SELECT idx, {', '.join(COLUMNS)}, leaf_hash, root, signature FROM entries"  # noqa: S608 - our own names
+_NAMES: Final = ("idx", *COLUMNS, "leaf_hash", "root", "signature")
+INSERT_ENTRY: Final = f"INSERT INTO entries ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"  # noqa: S608 - our own names
 UPDATE_HEAD: Final = "UPDATE head SET size = ?, root = ?, time = ?, signature = ?, peaks = ? WHERE id = 1"
 _SELECT_HEAD: Final = "SELECT format, origin, size, root, time, signature, peaks FROM head WHERE id = 1"
 
@@ -121,10 +127,18 @@ def mismatches(
 
 def read_entries(connection: sqlite3.Connection, where: str = "", parameters: tuple[Cell, ...] = ()) -> Iterator[Entry]:
     """Entries in the order of their index; ``where`` is SQL of this package. Raises ``sqlite3.Error``, ``InvalidLedger``."""
-    for row in connection.execute(f"{_SELECT} {where} ORDER BY idx", parameters):
+    missing = missing_columns(connection)
+    shown = ", ".join(f"NULL AS {name}" if name in missing else name for name in _NAMES)
+    for row in connection.execute(f"SELECT {shown} FROM entries {where} ORDER BY idx", parameters):  # noqa: S608 - our own names
         if type(row[0]) is not int or not all(isinstance(value, bytes) for value in row[-3:]):
             raise InvalidLedger("an entry has an index, a hash or a signature of a foreign type")
         yield Entry(row[0], dict(zip(COLUMNS, row[1:-3], strict=True)), *row[-3:])
+
+
+def missing_columns(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Those of ``LATER`` that the file, written by an earlier release, does not have."""
+    found = {row[1] for row in connection.execute("PRAGMA table_info(entries)")}
+    return tuple(name for name in LATER if name not in found)
 
 
 def read_head(connection: sqlite3.Connection) -> Head:

@@ -15,7 +15,7 @@ from contract.canonical import b64url, unb64url
 from evidence.checkpoint import Checkpoint, InvalidReceipt
 from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_head
 from evidence.reader import LedgerFile
-from evidence.row import COLUMNS
+from evidence.row import COLUMNS, LATER
 
 _HASHES = ("leaf_hash", "root", "signature")
 
@@ -61,11 +61,11 @@ def _newest(value: object) -> Checkpoint:
 def _entry(number: int, line: bytes) -> Entry:
     try:
         value = orjson.loads(line)
-        if set(value) != {"index", *COLUMNS, *_HASHES} or type(value["index"]) is not int:
+        if set(value) | set(LATER) != {"index", *COLUMNS, *_HASHES} or type(value["index"]) is not int:
             raise ValueError("other members than an entry's")
         return Entry(
             index=value["index"],
-            cells={name: value[name] for name in COLUMNS},
+            cells={name: value.get(name) for name in COLUMNS},
             leaf_hash=bytes.fromhex(value["leaf_hash"]),
             root=bytes.fromhex(value["root"]),
             signature=unb64url(value["signature"]),

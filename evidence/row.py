@@ -76,6 +76,8 @@ class LedgerRow(Strict):
     nothing was). ``caused_by`` is the decision an approval or a block belongs to.
     ``upstream_digest`` is the SHA-256 of the payload of the envelope that the result rests on:
     at the root agent the dataset agent's, at a dataset agent that of the one it asked.
+    ``bytes_released`` is of a result that is fetched: what is about to be sent on the row of a
+    release that starts, what was handed to the network on its terminal row.
     """
 
     kind: Annotated[Kind, Field(strict=False)] = Kind.TERMINAL
@@ -113,6 +115,7 @@ class LedgerRow(Strict):
     template_digest: _Digest | None = None
     result_digest: _Digest | None = Field(default=None, repr=False)
     rows_returned: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+    bytes_released: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
     cache: Literal["HIT", "MISS", "WITHHELD", "OFF"] | None = None
     execution_id: _Correlation | None = None
     tool_origin: Literal["LOCAL", "MCP", "A2A"] | None = None
@@ -154,7 +157,10 @@ class LedgerRow(Strict):
 
 Cell = str | int | None
 
-#: The columns of a stored row, in the order of the table. Every one is hashed into the leaf.
+#: Columns that ledgers of an earlier release lack. They are hashed where they say something.
+LATER: Final = ("bytes_released",)
+
+#: The columns of a stored row. Every one is hashed into the leaf.
 COLUMNS: Final = (
     *("kind", "side", "recorded_at", "agent_id", "client", "request_id"),
     *("verdict", "reason", "policy_id", "policy_version", "decision_id", "caused_by"),
@@ -165,6 +171,7 @@ COLUMNS: Final = (
     *("call_commitment", "template_digest", "result_commitment", "rows_returned"),
     *("cache", "execution_id", "tool_origin", "task_id", "upstream_digest"),
     *("trace_id", "session_id", "invocation_id", "event_ids", "salt"),
+    *LATER,
 )
 
 
@@ -174,7 +181,7 @@ def rfc3339(seconds: float) -> str:
 
 
 def leaf_data(index: int, cells: dict[str, Cell]) -> bytes:
-    """The bytes a leaf hashes: RFC 8785 JSON of ``index`` and every cell.
+    """The bytes a leaf hashes: RFC 8785 JSON of ``index`` and every cell, a ``LATER`` one only where it is set.
 
     Flat text, integers and nulls under ASCII names: there orjson's sorted output *is*
     the canonical form (a property test compares the two), at a hundredth of the cost.
@@ -183,4 +190,5 @@ def leaf_data(index: int, cells: dict[str, Cell]) -> bytes:
     for value in cells.values():
         if value is not None and type(value) is not str and type(value) is not int:
             raise TypeError("a cell is text, an integer or null")
-    return orjson.dumps({"index": index, **cells}, option=orjson.OPT_SORT_KEYS)
+    told = {name: value for name, value in cells.items() if value is not None or name not in LATER}
+    return orjson.dumps({"index": index, **told}, option=orjson.OPT_SORT_KEYS)
