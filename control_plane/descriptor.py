@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from contract.ids import MAX_ID_BYTES, Slug, Version
+from contract.minimum_group import GroupRule, MinimumGroup
 from contract.schema import Parameter, ResultColumn, Strict, Table, Text
 from contract.scope import Sensitivity
 
@@ -87,7 +88,8 @@ class DatasetCapability(Strict):
     available it cannot run at all. ``delegates`` is there exactly where the target in use is
     a ``sub_agent_name``: what is then asked of another dataset agent. Such a capability is
     never ``cacheable``: the other agent's policy, revocations and revision are to be asked
-    each time, and it has a cache of its own.
+    each time, and it has a cache of its own. ``minimum_group`` tells callers that groups of
+    too few subjects are left out, and what is rounded.
     """
 
     name: Slug
@@ -109,6 +111,7 @@ class DatasetCapability(Strict):
     parameters: tuple[Parameter, ...] = Field(default=(), strict=False)
     results: tuple[ResultColumn, ...] = Field(min_length=1, strict=False)
     delegates: Delegation | None = None
+    minimum_group: MinimumGroup | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -204,10 +207,12 @@ class CapabilityManifest(DatasetCapability):
 
     ``template`` is a GoogleSQL file relative to the dataset's folder; it is absent only
     where the capability is answered by an MCP tool. ``supply`` comes with ``delegates``.
+    ``minimum_group`` names the column of the subjects as well.
     """
 
     template: str | None = None
     supply: Supply | None = None
+    minimum_group: GroupRule | None = None
 
     @model_validator(mode="after")
     def _has_template(self) -> Self:
@@ -217,10 +222,15 @@ class CapabilityManifest(DatasetCapability):
             raise ValueError(f"capability {self.name}: delegates and supply go together")
         if self.delegates is not None and not self.template:
             raise ValueError(f"capability {self.name} completes another agent's rows and needs a template")
+        if self.minimum_group is not None and (not self.template or self.delegates is not None):
+            raise ValueError(f"capability {self.name}: minimum_group needs a template that reads this dataset alone")
         given = self.supply.arguments.values() if self.supply else ()
         if unknown := set(given) - {parameter.name for parameter in self.parameters}:
             raise ValueError(f"capability {self.name} passes on {sorted(unknown)[0]}, which is none of its parameters")
         return self
+
+
+_UNPUBLISHED = {"template": True, "supply": True, "minimum_group": {"subject": True}}
 
 
 class DatasetManifest(DatasetDescriptor):
@@ -241,5 +251,5 @@ class DatasetManifest(DatasetDescriptor):
 
     def published(self) -> DatasetDescriptor:
         """The half that may leave the service: no table, no file name."""
-        raw = self.model_dump(exclude={"tables": True, "capabilities": {"__all__": {"template", "supply"}}})
+        raw = self.model_dump(exclude={"tables": True, "capabilities": {"__all__": _UNPUBLISHED}})
         return DatasetDescriptor.model_validate(raw)

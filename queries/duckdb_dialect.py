@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from contract.schema import SqlType
 from queries.duckdb_types import TYPES, duckdb_type
-from queries.govern import MASK_HASH, MASK_TRUNCATE
+from queries.masks import MASK_HASH, MASK_TRUNCATE
 from queries.typed import source_type, sql_type, type_of
 
 S = SqlType
@@ -168,6 +168,8 @@ def _operand(node: exp.Expr) -> exp.Expr:
 
 @rule(exp.Cast)
 def _cast(node: exp.Expr) -> exp.Expr:
+    if type_of(node).nested:
+        return cast(node.this, duckdb_type(type_of(node)))
     target, source, value = sql_type(node), source_type(node), node.this
     if target is S.TIMESTAMP and source is S.STRING or source in (None, target):
         return typed(value, target)

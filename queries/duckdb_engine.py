@@ -29,7 +29,8 @@ from queries.duckdb_text import Texts, with_nulls
 from queries.duckdb_types import duckdb_type
 from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
 from queries.errors import TemplateError
-from queries.govern import MASK_KEY, Shape, govern
+from queries.govern import Shape, govern
+from queries.masks import MASK_KEY, dataset_mask_key
 from queries.supplied import SUPPLIED, bound_fields, bound_rows, check_supplied, is_finite
 from queries.template import Template
 from queries.typed import Type, declared_type
@@ -58,7 +59,7 @@ class DuckDbEngine:
         self._version = version
         self._revision = revision
         self._timeout = timeout
-        self._mask_key = mask_key.hex()
+        self._mask_key = dataset_mask_key(mask_key, dataset)
         self._clock = clock
         self._pool = ThreadPoolExecutor(os.cpu_count() or 2, thread_name_prefix=f"duckdb-{dataset}")
         self._texts = Texts()
@@ -86,8 +87,6 @@ class DuckDbEngine:
         ``mask_key`` keys the hash masks (16 bytes at least). Blocks while it builds. Raises
         ``DataError`` or a configuration fault.
         """
-        if len(mask_key) < 16:
-            raise ValueError("a mask key has at least 16 bytes")
         path = database_file(dataset_id, version, revision or "", folder, tables, scratch)
         connection = connect(path, memory_limit, timeout)
         return cls(

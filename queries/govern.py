@@ -20,18 +20,16 @@ from contract.schema import Column, Mode, SqlType, Table
 from contract.scope import Constraint, ConstraintValue, Mask, Sensitivity
 from contract.verdict import NotGranted, Reason
 from queries.bind import Unfit, scalar
-from queries.moments import set_part
+from queries.groups import is_stored_subject
+from queries.masks import masked
 from queries.resolve import base_columns, base_table, is_supplied
 from queries.supplied import attach, bound_fields, reference
 from queries.template import Template
-from queries.typed import Type, cast, set_source, set_type
+from queries.typed import Type, declared_type, set_type
 
 DATA_SCHEMA: Final = "__data"
 ROW: Final = "_b"
-MASK_KEY: Final = "__k"
-MASK_HASH: Final = "mask_hash"
-MASK_TRUNCATE: Final = "mask_truncate"
-_HASHED: Final = (SqlType.STRING, SqlType.INT64)
+SUBJECT: Final = "_subject"
 _ORDERED: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64, SqlType.DATE, SqlType.TIMESTAMP)
 
 
@@ -79,7 +77,7 @@ def govern(template: Template, authority: Authority) -> Governed:
     conditions: list[Condition] = []
     values: dict[str, Any] = {}
     for name, constraint in sorted(authority.rows.items()):
-        column = _column(template, name)
+        column = _constrained(template, name)
         table = name.split(".")[0]
         _check_reach(template, authority, table, column.name)
         for kind, value in _members(constraint):
@@ -100,7 +98,8 @@ def _check_holder(template: Template, authority: Authority) -> None:
     suppressed, so one that a holder chooses on a hidden column is an oracle on it. It is
     accepted where this agent's own policy already demands as much, else only on a column
     that this capability reads, or that the publisher declared an attribute, where it may be
-    seen unmasked; and on no restricted capability.
+    seen unmasked; and on no restricted capability, and none whose groups have a minimum size
+    and are not rounded: two scopes that differ by one subject would be subtracted.
     """
     scope = authority.scope
     demanded = authority.decision.obligations.rows
@@ -116,6 +115,14 @@ def _check_holder(template: Template, authority: Authority) -> None:
             raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "the grant constrains a column that it may not see")
         if authority.sensitivity is Sensitivity.RESTRICTED:
             raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "a holder may not constrain a restricted capability")
+        if not _hides_differences(template):
+            raise NotGranted(Reason.COLUMN_NOT_PERMITTED, "a holder may not choose which rows exact groups are made of")
+
+
+def _hides_differences(template: Template) -> bool:
+    """Whether results of a capability may be subtracted from one another without showing a subject."""
+    rule = template.minimum_group
+    return rule is None or (rule.round_counts_to is not None and rule.round_sums_to is not None)
 
 
 def _check_reach(template: Template, authority: Authority, table: str, column: str) -> None:
@@ -150,6 +157,9 @@ def rewrite(template: Template, shape: Shape, *, written: bool = False) -> exp.Q
             node.replace(_governed(node, name, template, shape, masks))
         elif is_supplied(node):
             node.replace(reference(node.alias_or_name))
+    for column in tree.find_all(exp.Column):
+        if is_stored_subject(column):
+            column.set("this", exp.to_identifier(SUBJECT, quoted=True))
     if template.supplied is not None:
         attach(tree, bound_fields(template))
     return tree
@@ -160,19 +170,24 @@ def _governed(node: exp.Table, name: str, template: Template, shape: Shape, mask
     shown: list[exp.Expr] = []
     for column in table.columns:
         if column.name in base_columns(node):
-            value = _masked(column, masks.get(f"{name}.{column.name}"))
-            shown.append(exp.Alias(this=value, alias=exp.to_identifier(column.name, quoted=True)))
+            value: exp.Expr = _own(column)
+            mask = masks.get(f"{name}.{column.name}")
+            shown.append(_named(column.name, value if mask is None else masked(column, mask, value)))
+    rule = template.minimum_group
+    if rule is not None and rule.table == name and (subject := table.column(rule.column)) is not None:
+        # Counted as it is stored: a mask would make one subject of many, or none of any.
+        shown.append(_named(SUBJECT, _own(subject)))
     if not shown:
         one = exp.Literal.number(1)
         set_type(one, Type(SqlType.INT64, literal=True))
-        shown.append(exp.Alias(this=one, alias=exp.to_identifier("_one", quoted=True)))
+        shown.append(_named("_one", one))
     physical = exp.Table(
         this=exp.to_identifier(name, quoted=True),
         db=exp.to_identifier(DATA_SCHEMA, quoted=True),
         alias=exp.TableAlias(this=exp.to_identifier(ROW, quoted=True)),
     )
     select = exp.Select(expressions=shown, from_=exp.From(this=physical))
-    wanted = [_condition(condition) for condition in shape.conditions if condition.table == name]
+    wanted = [_condition(condition, table) for condition in shape.conditions if condition.table == name]
     if wanted:
         select.set("where", exp.Where(this=exp.and_(*wanted, copy=False)))
     alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
@@ -186,8 +201,11 @@ def _table(template: Template, name: str) -> Table:
     return table
 
 
-def _condition(condition: Condition) -> exp.Expr:
-    column = _own(condition.column, condition.type)
+def _condition(condition: Condition, table: Table) -> exp.Expr:
+    held_column = table.column(condition.column)
+    if held_column is None:
+        raise RuntimeError("a condition is on a declared column")
+    column = _own(held_column)
     held = exp.Parameter(this=exp.Var(this=condition.parameter))
     set_type(held, Type(condition.type, array=condition.repeated))
     test: exp.Expr
@@ -204,42 +222,18 @@ def _condition(condition: Condition) -> exp.Expr:
             test = exp.StartsWith(this=column, expression=held)
         case _:
             raise NotGranted(Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint is of an unknown kind")
-    present = exp.Not(this=exp.Is(this=_own(condition.column, condition.type), expression=exp.Null()))
+    present = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
     return exp.Paren(this=exp.And(this=present, expression=test))
 
 
-def _masked(column: Column, mask: Mask | None) -> exp.Expr:
-    """A column as it is shown.
-
-    ``hash`` keeps the type of STRING and INT64; ``truncate`` shows at most half of a text and
-    no more than four characters, and the year of a date or timestamp. Where a mask has no
-    form for the type, the column is shown as NULL, which is stronger.
-    """
-    value = _own(column.name, column.type)
-    if mask is None:
-        return value
-    if mask is Mask.HASH and column.type in _HASHED:
-        key = exp.Parameter(this=exp.Var(this=MASK_KEY))
-        set_type(key, Type(SqlType.STRING))
-        return _marked(MASK_HASH, column.type, key, value)
-    if mask is Mask.TRUNCATE and column.type is SqlType.STRING:
-        return _marked(MASK_TRUNCATE, column.type, value)
-    if mask is Mask.TRUNCATE and column.type in (SqlType.DATE, SqlType.TIMESTAMP):
-        trunc = exp.DateTrunc if column.type is SqlType.DATE else exp.TimestampTrunc
-        return set_part(trunc(this=value, unit=exp.Var(this="YEAR")), "YEAR", column.type)
-    return cast(exp.Null(), None, column.type)
+def _named(name: str, value: exp.Expr) -> exp.Alias:
+    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
 
 
-def _marked(name: str, kind: SqlType, *arguments: exp.Expr) -> exp.Anonymous:
-    node = exp.Anonymous(this=name, expressions=list(arguments))
-    set_type(node, Type(kind))
-    set_source(node, kind)
-    return node
-
-
-def _own(column: str, kind: SqlType) -> exp.Column:
-    node = exp.Column(this=exp.to_identifier(column, quoted=True), table=exp.to_identifier(ROW, quoted=True))
-    set_type(node, Type(kind))
+def _own(column: Column) -> exp.Column:
+    """A column of the base table itself, as it is stored."""
+    node = exp.Column(this=exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(ROW, quoted=True))
+    set_type(node, declared_type(column))
     return node
 
 
@@ -251,10 +245,17 @@ def _column(template: Template, name: str) -> Column:
         )
     table = template.table(table_name)
     column = table.column(column_name) if table is not None else None
-    if column is None or column.mode is Mode.REPEATED:
+    if column is None:
         raise NotGranted(
-            Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint or mask names a column the dataset cannot apply it to"
+            Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint or mask names a column the dataset does not have"
         )
+    return column
+
+
+def _constrained(template: Template, name: str) -> Column:
+    column = _column(template, name)
+    if column.mode is Mode.REPEATED:
+        raise NotGranted(Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint names a column of lists")
     return column
 
 

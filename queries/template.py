@@ -15,6 +15,7 @@ from sqlglot import exp
 # The rules of types register themselves when they are imported.
 from queries import functions, moments, operators  # noqa: F401  isort: skip
 from contract.canonical import InvalidJson, digest
+from contract.minimum_group import GroupRule
 from contract.schema import Parameter, ResultColumn, SqlType, Table
 from contract.scope import Sensitivity
 from queries.bind import check_parameter
@@ -22,6 +23,7 @@ from queries.elaborate import Elaborator, check_results, order_for_good
 from queries.errors import Refused, TemplateError
 from queries.grammar import parse
 from queries.growth import Growth, growth
+from queries.groups import apply_rule, round_results
 from queries.resolve import Relation, Resolved, resolve
 from queries.supplied import SuppliedRelation
 
@@ -34,8 +36,9 @@ class Template:
     """``columns_read`` and ``tables_read`` are ``table.column`` and table names, of base tables only.
 
     ``supplied`` is the relation whose rows a call brings, ``supplied_read`` the columns read of it.
-    ``digest`` changes with the text, the parameters, the results, the tables read and ``supplied``.
     ``growth`` says how large the values may become that it makes.
+    ``minimum_group`` is already part of the query. ``digest`` changes with the text, the parameters, the
+    results, the tables read, ``supplied`` and ``minimum_group``.
     ``deterministic`` is false where equal data may give unequal bytes, so that the
     result must not be stored.
     """
@@ -52,6 +55,7 @@ class Template:
     supplied: SuppliedRelation | None
     supplied_read: frozenset[str]
     growth: Growth
+    minimum_group: GroupRule | None
     _tree: exp.Query = field(repr=False, compare=False)
     _written: exp.Query = field(repr=False, compare=False)
 
@@ -80,11 +84,13 @@ def load_template(
     results: Sequence[ResultColumn],
     ceiling: Sensitivity,
     supplied: SuppliedRelation | None = None,
+    minimum_group: GroupRule | None = None,
 ) -> Template:
     """Read and check a template; ``name`` is its file below the dataset's folder, which messages give too.
 
     ``supplied`` is a relation that it must read beside the tables, and that no table, alias or
-    common table expression may share a name with.
+    common table expression may share a name with. ``minimum_group`` is the rule that the query
+    is held to.
 
     Raises ``TemplateError`` for a construct that cannot be governed or has no meaning shared
     by the engines, a name that is not declared, a parameter that is not used, results unlike
@@ -96,9 +102,13 @@ def load_template(
             _check_declaration(parameter)
         relations = _relations(tables, supplied)
         resolved = resolve(parse(sql), relations)
+        if minimum_group is not None:
+            apply_rule(resolved, minimum_group, tables, parameters)
         written = resolved.tree.copy()
         elaborator = Elaborator(resolved, relations, parameters)
         outputs = elaborator.run()
+        if minimum_group is not None:
+            round_results(resolved.tree, written, minimum_group)
         check_results(resolved.tree, outputs, results)
         for tree in (resolved.tree, written):
             order_for_good(tree, outputs)
@@ -107,7 +117,7 @@ def load_template(
             raise Refused(f"the supplied relation {supplied.name} is declared and not read")
         _check_sensitivity(resolved, tables, ceiling)
         read = [table for table in tables if table.name in resolved.tables]
-        template_digest = _digest(sql, read, parameters, results, supplied)
+        template_digest = _digest(sql, read, parameters, results, supplied, minimum_group)
     except Refused as refused:
         raise TemplateError(file, refused.line, refused.message) from refused
     return Template(
@@ -123,6 +133,7 @@ def load_template(
         supplied=supplied,
         supplied_read=resolved.supplied or frozenset(),
         growth=growth(resolved.scopes, parameters),
+        minimum_group=minimum_group,
         _tree=resolved.tree,
         _written=written,
     )
@@ -168,6 +179,7 @@ def _digest(
     parameters: Sequence[Parameter],
     results: Sequence[ResultColumn],
     supplied: SuppliedRelation | None,
+    minimum_group: GroupRule | None,
 ) -> str:
     facts: dict[str, Any] = {
         "sql": sql,
@@ -177,6 +189,8 @@ def _digest(
     }
     if supplied is not None:
         facts["supplied"] = supplied.facts()
+    if minimum_group is not None:
+        facts["minimum_group"] = minimum_group.model_dump(mode="json")
     try:
         return digest(_DIGEST_TAG, facts)
     except InvalidJson as error:

@@ -158,6 +158,7 @@ def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder:
         results=capability.results,
         ceiling=Sensitivity(capability.sensitivity),
         supplied=SuppliedRelation(supply.table, supply.columns) if (supply := capability.supply) else None,
+        minimum_group=capability.minimum_group,
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 from contract.schema import Table
 from queries.template import Template
-from tests.queries.world import MASK_KEY, TABLES
+from tests.queries.world import DATASET, MASK_KEY, TABLES
 
 AUTHORITIES: dict[str, dict[str, Any]] = {
     "one region": {"rows": {"orders.region": {"one_of": ["EU"]}}},
@@ -67,7 +68,8 @@ def _shown(value: Any, kind: str, mask: str) -> Any:
     if value is None or mask == "null":
         return None
     if mask == "hash":
-        digest = hashlib.sha256((MASK_KEY.hex() + str(value)).encode()).hexdigest()
+        key = hmac.new(MASK_KEY, b"dataset-agent/mask/dataset/" + DATASET.encode(), hashlib.sha256).hexdigest()
+        digest = hashlib.sha256((key + str(value)).encode()).hexdigest()
         return {"STRING": digest[:32], "INT64": int(digest[:15], 16)}.get(kind)
     if kind == "STRING":
         return value[: min(4, len(value) // 2)]

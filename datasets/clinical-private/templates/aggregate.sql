@@ -1,8 +1,8 @@
 -- aggregate(metric): an endpoint by study, arm and visit across subjects; no subject leaves.
--- Groups of fewer than five subjects are suppressed. The metric is an enumeration and there is no
--- free range parameter, because ranges let a caller subtract one group from another. One base
--- table, one aggregation: a policy's own group size can be added to HAVING. subject_id may be
--- masked by hash (distinct counts hold) but not by null (every group would be suppressed).
+-- Groups of fewer than five subjects are left out: minimum_group of the descriptor, which adds the
+-- condition to this one aggregation of one table. The metric is an enumeration and there is no free
+-- range parameter, because ranges let a caller subtract one group from another. Whatever a policy
+-- makes of subject_id, the condition counts stored subjects; the column subjects counts what is shown.
 SELECT
   o.study_id AS study_id,
   o.arm AS arm,
@@ -17,6 +17,5 @@ SELECT
 FROM subject_observation AS o
 WHERE o.endpoint = @metric AND o.value IS NOT NULL
 GROUP BY o.study_id, o.arm, o.visit, o.visit_day, o.endpoint, o.unit
-HAVING COUNT(DISTINCT o.subject_id) >= 5
 ORDER BY o.study_id, o.arm, o.visit_day
 LIMIT 100
