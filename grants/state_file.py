@@ -221,9 +221,7 @@ class StateFile:
         return header
 
     def _condition(self, header: Header | None, files: Files, seen: Progress | None) -> Condition:
-        database, log = files.database, files.log
-        if database is None:
-            raise FilesReplaced(_REPLACED)
+        database, log = files.opened, files.log
         return condition(
             header,
             seen=seen,

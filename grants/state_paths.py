@@ -54,6 +54,13 @@ class Files(NamedTuple):
         """``real`` is where links lead from ``path``: SQLite keeps the log there."""
         return cls(status_of(path), status_of(real + "-wal"), status_of(real + "-shm"))
 
+    @property
+    def opened(self) -> os.stat_result:
+        """The database, which is open. Raises ``FilesReplaced`` where it was taken away since."""
+        if self.database is None:
+            raise FilesReplaced("the state file was taken away")
+        return self.database
+
     def same_database(self, other: Files) -> bool:
         return _identity(self.database) == _identity(other.database)
 

@@ -61,9 +61,6 @@ SPENT: Final = _PREFIX + "spent"
 """A sorted set of spent leaves by the instant at which they are forgotten."""
 _REVOKED: Final = "revoked "
 _CONNECTIONS: Final = 32
-_FACTS: Final = 3
-"""What both scripts tell of the server: its policy, its log, its role."""
-_MISTAKEN: Final = "the answer of the state store is to another question"
 _FOREIGN: Final = "the state store holds what this program did not write"
 _MAX_INSTANT: Final = 2**53
 # A server that is away (TimeoutError is an OSError), and one that holds what is no answer of ours.
@@ -172,10 +169,9 @@ class RedisState:
     async def revoke(self, kind: RevocationKind, value: str, *, not_before: float) -> None:
         value = check_revocation(kind, value, not_before)
         async with self._reaching("the state store does not take the revocation"):
-            told = await cast(Any, self._redis.eval(REVOKE, 1, MEMORY, _field(kind, value), repr(float(not_before))))
-            if not isinstance(told, list) or len(told) != _FACTS:
-                raise RedisError(_MISTAKEN)
-            check_fit(told)
+            check_fit(
+                await cast(Any, self._redis.eval(REVOKE, 1, MEMORY, _field(kind, value), repr(float(not_before))))
+            )
 
     async def revocations(self) -> list[Revocation]:
         async with self._reaching("the state store cannot be read"):
@@ -228,11 +224,16 @@ class RedisState:
 
 
 def _read(told: Any, number: str) -> _Answer:
-    """A script's answer. Raises ``RedisError`` where it is to another question, as after a connection out of step."""
-    if not isinstance(told, list) or len(told) <= _FACTS or told[0] != number:
-        raise RedisError(_MISTAKEN)
-    check_fit(told[1 : 1 + _FACTS])
-    memory, epoch, seq, armed, clock, fresh, marks = told[1 + _FACTS :]
+    """A script's answer.
+
+    Raises ``RedisError`` where it is to another question, as after a connection out of step,
+    and ``TypeError`` or ``ValueError`` for what is no answer of a script of ours.
+    """
+    answered, policy, log, role, *rest = told
+    if answered != number:
+        raise RedisError("the answer of the state store is to another question")
+    check_fit((policy, log, role))
+    memory, epoch, seq, armed, clock, fresh, marks = rest
     progress = Progress(memory, _count(epoch), _count(seq))
     marked = [None if mark is None else instant(mark) for mark in marks]
     return _Answer(progress, beginning(armed, begun=bool(memory)), instant(clock), fresh == 1, marked)
@@ -266,7 +267,10 @@ def revocations_in(held: Mapping[str, str]) -> list[Revocation]:
 
 
 def check_fit(told: Sequence[str]) -> None:
-    """Raises where a server may forget a spent leaf or a revocation, or does not know the newest ones."""
+    """Raises where a server may forget a spent leaf or a revocation, or does not know the newest ones.
+
+    ``told`` is its policy, its log and its role: what every script tells first.
+    """
     policy, log, role = told
     if role != "master":
         raise fault(

