@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -202,16 +202,45 @@ class DatasetDescriptor(Strict):
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
+MIN_BYTES_BILLED: Final = 10 * 2**20
+"""BigQuery bills at least this for a table that a query reads."""
+
+_Bytes = Annotated[int, Field(ge=MIN_BYTES_BILLED, le=2**53 - 1)]
+_Account = Annotated[str, Field(max_length=255, pattern=r"^[a-z0-9][a-z0-9._-]*@[a-z0-9.:-]+\.gserviceaccount\.com$")]
+_Project = Annotated[str, Field(pattern=r"^[a-z][a-z0-9:.-]{4,61}[a-z0-9]$")]
+
+
+class BigQuery(Strict):
+    """How a dataset's tables are asked where they lie in BigQuery.
+
+    Jobs run in ``project`` and ``location``. ``maximum_bytes_billed`` bounds each query of a
+    capability that names no budget of its own; with ``estimate`` a query is estimated first.
+    Results of at least ``storage_read`` rows are read by the Storage Read API. With
+    ``impersonate`` a query runs as the service account of the caller's principal class, and a
+    class that is not there is refused; without it, as the agent's own account.
+    """
+
+    project: _Project
+    location: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9-]{1,62}$")
+    maximum_bytes_billed: _Bytes
+    estimate: bool = False
+    storage_read: int = Field(default=20_000, ge=1)
+    impersonate: dict[Slug, _Account] = Field(default_factory=dict, max_length=64)
+
+
 class CapabilityManifest(DatasetCapability):
     """A capability and what only its own service needs: the template, and what it is supplied with.
 
     ``template`` is a GoogleSQL file relative to the dataset's folder; it is absent only
     where the capability is answered by an MCP tool. ``supply`` comes with ``delegates``.
+    ``maximum_bytes_billed`` and ``estimate`` are those of ``BigQuery``, for this capability alone.
     ``minimum_group`` names the column of the subjects as well.
     """
 
     template: str | None = None
     supply: Supply | None = None
+    maximum_bytes_billed: _Bytes | None = None
+    estimate: bool | None = None
     minimum_group: GroupRule | None = None
 
     @model_validator(mode="after")
@@ -230,14 +259,24 @@ class CapabilityManifest(DatasetCapability):
         return self
 
 
-_UNPUBLISHED = {"template": True, "supply": True, "minimum_group": {"subject": True}}
+_UNPUBLISHED = {
+    "template": True,
+    "supply": True,
+    "maximum_bytes_billed": True,
+    "estimate": True,
+    "minimum_group": {"subject": True},
+}
 
 
 class DatasetManifest(DatasetDescriptor):
-    """A dataset's folder: ``descriptor.yaml`` with base tables and templates."""
+    """A dataset's folder: ``descriptor.yaml`` with base tables and templates.
+
+    Its tables are all files, or all tables of BigQuery, which ``bigquery`` says how to ask.
+    """
 
     capabilities: tuple[CapabilityManifest, ...] = Field(min_length=1, strict=False)
     tables: tuple[Table, ...] = Field(min_length=1, strict=False)
+    bigquery: BigQuery | None = None
 
     @model_validator(mode="after")
     def _unique_tables(self) -> Self:
@@ -249,7 +288,20 @@ class DatasetManifest(DatasetDescriptor):
             raise ValueError(f"dataset {self.dataset} has a table {sorted(shadowed)[0]}; supply rows by another name")
         return self
 
+    @model_validator(mode="after")
+    def _one_engine(self) -> Self:
+        lie_there = {table.bigquery is not None for table in self.tables}
+        if len(lie_there) > 1:
+            raise ValueError(f"dataset {self.dataset} has files and tables of BigQuery; publish them as two datasets")
+        if lie_there != {self.bigquery is not None}:
+            raise ValueError(f"dataset {self.dataset}: tables of BigQuery and the options bigquery go together")
+        if self.bigquery is None:
+            for capability in self.capabilities:
+                if capability.maximum_bytes_billed is not None or capability.estimate is not None:
+                    raise ValueError(f"capability {capability.name} has a budget of bytes; only BigQuery bills bytes")
+        return self
+
     def published(self) -> DatasetDescriptor:
-        """The half that may leave the service: no table, no file name."""
-        raw = self.model_dump(exclude={"tables": True, "capabilities": {"__all__": _UNPUBLISHED}})
+        """The half that may leave the service: no table, no file name, no account, no budget."""
+        raw = self.model_dump(exclude={"tables": True, "bigquery": True, "capabilities": {"__all__": _UNPUBLISHED}})
         return DatasetDescriptor.model_validate(raw)

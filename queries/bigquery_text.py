@@ -1,0 +1,89 @@
+"""The BigQuery text of a template under a shape: generated, parsed again, remembered."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from contract.schema import SqlType
+from contract.verdict import NotGranted, Reason
+from queries.bigquery_dialect import to_bigquery
+from queries.govern import ROW, Shape, rewrite
+from queries.resolve import base_table
+from queries.template import Template
+
+_TEXTS: Final = 512
+
+
+class BigQueryTexts:
+    """The texts of one engine, the most recently used kept; for use from several threads."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[tuple[str, Shape], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def text(self, template: Template, shape: Shape) -> str:
+        """Raises ``NotGranted(EXECUTION_FAILED)`` for a text that is not what it should be."""
+        key = (template.digest, shape)
+        with self._lock:
+            text = self._texts.get(key)
+            if text is not None:
+                self._texts.move_to_end(key)
+                return text
+        sources = {table.name: table.bigquery for table in template.tables if table.bigquery is not None}
+        text = to_bigquery(rewrite(template, shape, written=True), sources, absent_of(template))
+        check_text(template, text, sources)
+        with self._lock:
+            self._texts[key] = text
+            while len(self._texts) > _TEXTS:
+                self._texts.popitem(last=False)
+        return text
+
+
+def absent_of(template: Template) -> frozenset[str]:
+    """The parameters that may be a NULL ARRAY or STRUCT."""
+    nested = [p for p in template.parameters if p.repeated or p.type is SqlType.STRUCT]
+    return frozenset(parameter.name for parameter in nested if parameter.nullable)
+
+
+def check_text(template: Template, text: str, sources: Mapping[str, str]) -> None:
+    """A second reading of generated text: one query, of exactly the governed tables.
+
+    Each reading of a base table in the template is one reading of its own table in the text,
+    under the alias of governing; everything else is a common table expression of the text.
+    Raises ``NotGranted(EXECUTION_FAILED)``.
+    """
+    try:
+        statements = sqlglot.parse(text, read="bigquery")
+    except SqlglotError:
+        raise _unsound() from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        raise _unsound()
+    tree = statements[0]
+    common = {cte.alias for cte in tree.find_all(exp.CTE)}
+    read = []
+    for node in tree.find_all(exp.Table):
+        if not isinstance(node.this, exp.Identifier) or node.args.get("joins") or node.args.get("sample"):
+            raise _unsound()
+        name = ".".join(part.name for part in node.parts)
+        if len(node.parts) == 1 and name in common:
+            continue
+        if node.alias != ROW:
+            raise _unsound()
+        read.append(name)
+    bases = (base_table(node) for node in template.written().find_all(exp.Table))
+    if sorted(read) != sorted(sources[name] for name in bases if name is not None):
+        raise _unsound()
+
+
+def _unsound() -> NotGranted:
+    return NotGranted(Reason.EXECUTION_FAILED, "the query failed")
