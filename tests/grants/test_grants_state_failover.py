@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from contract.errors import DatasetAgentError
-from contract.verdict import Reason
+from contract.verdict import NotGranted, Reason
 from grants.state import RevocationKind
 from grants.state_redis import MEMORY, SPENT, RedisState
 from tests.grants.grants_world import NOW, accept, make_chain, make_root
@@ -152,3 +152,33 @@ async def test_a_key_that_is_evicted_is_a_memory_lost(redis_world: RedisWorld, k
     await store.spend(issued(NOW + 20), policy=POLICY, now=NOW + 20)
     await store.close()
     await idle.close()
+
+
+async def test_a_copy_from_before_the_last_loss_is_another_loss(redis_world: RedisWorld) -> None:
+    """It has as many leaves as it says, on the very server: only the count of losses tells."""
+    store = redis_world.open(NOW)
+    raw = redis.Redis.from_url(redis_world.address)
+    await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
+    await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
+    kept = {key: raw.dump(key) or b"" for key in (MEMORY, SPENT)}
+    raw.unlink(SPENT)
+    assert await refused(store, accept(make_chain())) is Reason.REPLAY_MEMORY_LOST
+    later = issued(NOW + 20)
+    await store.spend(later, policy=POLICY, now=NOW + 20)
+    for key, dump in kept.items():
+        raw.restore(key, 0, dump, replace=True)
+    raw.close()
+    assert await refused(store, later, now=NOW + 21) is Reason.REPLAY_MEMORY_LOST
+    await store.close()
+
+
+async def test_a_clock_that_is_behind_arms_nothing_earlier_after_a_loss(redis_world: RedisWorld) -> None:
+    store = redis_world.open(NOW + 100)
+    await store.spend(issued(NOW + 100), policy=POLICY, now=NOW + 100)
+    with redis.Redis.from_url(redis_world.address) as client:
+        client.unlink(SPENT)
+    for since in (50, 70):
+        with pytest.raises(NotGranted) as stop:
+            await store.spend(issued(NOW + since), policy=POLICY, now=NOW + since)
+        assert stop.value.reason is Reason.REPLAY_MEMORY_LOST
+    await store.close()
