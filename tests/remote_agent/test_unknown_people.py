@@ -66,6 +66,12 @@ def test_a_person_nobody_knows_is_shown_no_card(stranger: Asker) -> None:
     assert "UNKNOWN_PRINCIPAL" in error["message"]
 
 
+def test_a_person_who_may_ask_nothing_is_shown_no_card(asker: Asker) -> None:
+    grant = asker.grant(asker.scope(DATASET, "no_such_capability"), Operation("discover"))
+    error = asker.rpc("GetExtendedAgentCard", {}, asker.headers(grant)).json()["error"]
+    assert "INSUFFICIENT_PRIVILEGE" in error["message"]
+
+
 def test_a_leaf_of_a_known_person_still_works_beside_it(asker: Asker) -> None:
     call = asker.call(DATASET, CAPABILITY, {"batch_a": "B001", "batch_b": "B002"})
     grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
