@@ -44,6 +44,14 @@ def secure_url(url: str, *, query: bool = False) -> SplitResult:
     return parts
 
 
+def loopback_url(url: str) -> SplitResult:
+    """The parts of a plain URL on this machine. Raises ``UnsafeUrl``."""
+    parts = plain_url(url)
+    if not is_loopback(parts.hostname or ""):
+        raise UnsafeUrl("it must be on this machine, such as http://127.0.0.1:9050")
+    return parts
+
+
 def for_development(url: str, *, private_network: bool) -> bool:
     """Whether an address is certainly one at which nobody real asks: this machine's, or plain http
     on a network that its operator calls private. Whatever cannot be told is not.

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from contract import provider
-from contract.address import for_development, plain_url
+from contract.address import for_development, loopback_url, plain_url
 from contract.provider import IdentityProvider
 
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
@@ -121,6 +121,19 @@ class Settings(BaseSettings):
         pattern=r"^[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)$",
         description="DuckDB memory limit.",
     )
+    bigquery_emulator: Annotated[str, _read_by(loopback_url)] | None = Field(
+        default=None, description="Development only: an emulator on this machine, asked instead of BigQuery."
+    )
+    watch_interval: float = Field(
+        default=2.0,
+        ge=0,
+        le=3_600,
+        description="How often the datasets folder is looked at for edits in seconds; 0: never.",
+    )
+    source_interval: float = Field(
+        default=60.0, ge=0, le=86_400, description="How often sources elsewhere are asked for their revision; 0: never."
+    )
+    revision_commands: bool = Field(default=False, description="Let descriptors name commands that tell a revision.")
     max_result_bytes: int = Field(default=2**20, ge=1024, description="Largest inline result in bytes.")
     spool_max_bytes: int = Field(
         default=4 * 2**30, ge=0, description="Bound of the large results a process keeps on disk; 0 keeps none."

@@ -11,11 +11,11 @@ from google.cloud.bigquery import SchemaField
 from google.cloud.bigquery.job import QueryJobConfig
 from sqlglot import exp
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import DatasetAgentError
 from contract.schema import ResultColumn
 from contract.verdict import NotGranted
 from queries.bigquery_access import Access
-from queries.bigquery_errors import is_access, is_transient
+from queries.bigquery_errors import is_access, is_transient, unreachable
 from queries.bigquery_options import BigQueryOptions
 from queries.bigquery_parameters import parameters
 from queries.bigquery_read import type_name
@@ -60,8 +60,10 @@ def check_template(
                 raise _fault(template, error) from None
             refused = error
             continue
+        except DatasetAgentError:
+            raise
         except Exception as error:
-            raise _unreachable(type(error).__name__) from None
+            raise unreachable(type(error).__name__) from None
         _check_columns(template, job.schema)
         return
     if refused is not None:
@@ -103,13 +105,4 @@ def _fault(template: Template, error: GoogleAPICallError) -> DatasetAgentError:
     reason = (said or type(error).__name__).split("\n")[0][:200]
     if isinstance(error, BadRequest) or is_access(error):
         return TemplateError(template.name, None, f"BigQuery does not accept the query: {reason}")
-    return _unreachable(type(error).__name__)
-
-
-def _unreachable(kind: str) -> DatasetAgentError:
-    return DatasetAgentError(
-        Component.QUERIES,
-        Category.UNAVAILABLE,
-        "queries.bigquery.unreachable",
-        f"BigQuery cannot be asked ({kind}); look at the network and at the agent's credentials",
-    )
+    return unreachable(type(error).__name__)

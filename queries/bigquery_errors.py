@@ -10,6 +10,7 @@ import requests.exceptions
 from google.api_core import exceptions
 from google.auth.exceptions import TransportError
 
+from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import NotGranted, Reason
 
 _log = logging.getLogger(__name__)
@@ -84,3 +85,13 @@ def too_large() -> NotGranted:
 
 def out_of_time() -> NotGranted:
     return NotGranted(Reason.EXECUTION_TIMEOUT, "the query took longer than allowed")
+
+
+def unreachable(kind: str) -> DatasetAgentError:
+    """The fault of an error ``kind`` outside a query."""
+    return DatasetAgentError(
+        Component.QUERIES,
+        Category.UNAVAILABLE,
+        "queries.bigquery.unreachable",
+        f"BigQuery cannot be asked ({kind}); look at the network and at the agent's credentials",
+    )

@@ -16,10 +16,11 @@ from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
 from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import Directory, load_directory
 from control_plane.registry import Registry, load_registry
-from queries.duckdb_engine import DuckDbEngine
+from queries.engine import Engine
 from queries.supplied import SuppliedRelation
 from queries.template import Template, TemplateError, load_template
 from remote_agent.service import ServedCapability, ServedDataset, World
+from remote_agent.engines import open_engine
 
 log = logging.getLogger(__name__)
 _UNUSED_MASK_KEY: Final = bytes(32)  # where nothing is executed, nothing is masked
@@ -98,7 +99,7 @@ async def _open(
     manifest, folder = registry.datasets[name], registry.path(name)
     try:
         # Building and parsing take seconds of CPU: requests are answered meanwhile.
-        engine = await asyncio.to_thread(_engine, manifest, folder, settings, mask_key, scratch)
+        engine = await asyncio.to_thread(open_engine, manifest, folder, settings, mask_key, scratch)
         return await _checked(manifest, folder, engine)
     except DatasetAgentError as error:
         return error.message
@@ -106,7 +107,7 @@ async def _open(
         return f"{error.filename or folder}: {error.strerror}"
 
 
-async def _checked(manifest: DatasetManifest, folder: Path, engine: DuckDbEngine) -> ServedDataset:
+async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> ServedDataset:
     """The dataset with every template loaded, and each tried on its tables."""
     try:
         served = await asyncio.to_thread(
@@ -117,22 +118,8 @@ async def _checked(manifest: DatasetManifest, folder: Path, engine: DuckDbEngine
     except BaseException:
         await engine.close()
         raise
-    return ServedDataset(descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine)
-
-
-def _engine(
-    manifest: DatasetManifest, folder: Path, settings: Settings, mask_key: bytes, scratch: Path
-) -> DuckDbEngine:
-    return DuckDbEngine.open(
-        manifest.dataset,
-        manifest.version,
-        folder,
-        manifest.tables,
-        scratch=scratch,
-        memory_limit=settings.query_memory,
-        timeout=settings.query_timeout,
-        mask_key=mask_key,
-        revision=manifest.revision,
+    return ServedDataset(
+        descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine, folder=folder.name
     )
 
 
