@@ -202,6 +202,9 @@ async def _agent(settings: Settings) -> Finding:
     if report.get("invalid"):
         advice = f"{report['invalid']} of its datasets are not served: dataset-agent reload --wait says why"
         return Finding(name, "broken", advice)
+    if report.get("outdated"):
+        advice = f"{report['outdated']} of its datasets are served as before an edit that cannot be used: see the datasets above"
+        return Finding(name, "broken", advice)
     return Finding(name, "ok")
 
 

@@ -110,10 +110,12 @@ async def serve_app(
     status: Callable[[], Mapping[str, Any]],
     reload: Callable[[], Awaitable[None]],
     ready: Callable[[], None],
+    watch: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is under way for up to ``DRAIN_S`` seconds.
 
-    SIGHUP calls ``reload``. The run file holds the process id, the port and ``status()``, for
+    SIGHUP calls ``reload``, and so does ``watch``, which is given it and runs until it is
+    cancelled. The run file holds the process id, the port and ``status()``, for
     ``reload --wait``; it is gone when the process ends. Raises ``KeyboardInterrupt`` after a
     drain that SIGINT asked for.
     """
@@ -136,20 +138,27 @@ async def serve_app(
                 newest = max(newest, began)
                 write()
 
-        def on_hangup() -> None:
-            task = asyncio.ensure_future(reloaded())
+        def started(what: Awaitable[None]) -> asyncio.Future[None]:
+            task = asyncio.ensure_future(what)
             pending.add(task)
             task.add_done_callback(pending.discard)
+            return task
+
+        def on_hangup() -> None:
+            started(reloaded())
 
         with server.stopping(loop):
             loop.add_signal_handler(signal.SIGHUP, on_hangup)
             write()
             ready()
+            watching = None if watch is None else started(watch(reloaded))
             try:
                 settle_memory()
                 await server.serve(sockets=[listener])
             finally:
                 loop.remove_signal_handler(signal.SIGHUP)
+                if watching is not None:
+                    watching.cancel()
                 await asyncio.gather(*pending, return_exceptions=True)
     if server.interrupted:
         raise KeyboardInterrupt

@@ -55,14 +55,18 @@ def _tell(process: Running, waited: bool) -> None:
         say(f"  serves: {', '.join(names) or 'no dataset'}")
     for name, why in process.state["invalid"].items():
         say(f"  not served: {name} ({why})")
+    for name, why in process.state.get("outdated", {}).items():
+        say(f"  served as before: {name} ({why})")
 
 
 def _problems(served: Sequence[Running]) -> list[str]:
-    """A reload that was not taken over, and datasets that nobody is served since."""
+    """A reload that was not taken over, datasets that nobody is served since, and those served as they were before."""
     faults = [str(process.state["fault"]) for process in served if process.state["fault"]]
-    withdrawn = sorted({name for process in served for name in process.state["invalid"]})
     problems = [f"the old version stays in force: {faults[0]}"] if faults else []
-    return [*problems, f"not served: {', '.join(withdrawn)}"] if withdrawn else problems
+    for member, said in (("invalid", "not served"), ("outdated", "served as before")):
+        if names := sorted({name for process in served for name in process.state.get(member, {})}):
+            problems.append(f"{said}: {', '.join(names)}")
+    return problems
 
 
 def _ask(process: Running) -> None:

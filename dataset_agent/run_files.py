@@ -48,7 +48,7 @@ class Running:
     """A process that serves.
 
     ``state`` has ``pid``, ``port``, ``began``, ``generation``, ``fault``, ``invalid``, and of a
-    dataset agent ``datasets``, the names that it serves.
+    dataset agent ``datasets``, the names that it serves, and ``outdated``, those it serves as before.
     """
 
     path: Path
@@ -140,6 +140,7 @@ def _is_state(state: Any, pid: int) -> bool:
         and type(state.get("generation")) is int
         and isinstance(state.get("fault", 0), (str, type(None)))
         and isinstance(state.get("invalid"), dict)
+        and isinstance(state.get("outdated", {}), dict)
         and isinstance(names, list)
         and all(isinstance(name, str) for name in names)
     )

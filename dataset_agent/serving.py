@@ -15,7 +15,7 @@ from remote_agent.lifecycle import Lifecycle
 
 
 def serve(port: Port = 8801, host: Host = None, as_json: ReadyJson = False) -> None:
-    """Serve the dataset agent. SIGTERM drains; SIGHUP (or `reload`) re-reads datasets and policies."""
+    """Serve the dataset agent. SIGTERM drains; edits of the datasets folder, SIGHUP and `reload` re-read it."""
     asyncio.run(_serve(load_settings(host=host), port, as_json))
 
 
@@ -31,4 +31,5 @@ async def _serve(settings: Settings, port: int, as_json: bool) -> None:
             status=lifecycle.status,
             reload=lifecycle.reload,
             ready=announce("the dataset agent", address_of(listener), as_json=as_json),
+            watch=lifecycle.watch,
         )

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from grants.trust import Trust, load_trust
 from remote_agent.card import public_card_json
 from remote_agent.service import Service, World
 from remote_agent.upstreams import A2aUpstreams
+from remote_agent.watching import Stamps, stamps_of, watch
 from remote_agent.world import close_world, load_world
 
 log = logging.getLogger(__name__)
@@ -33,7 +35,10 @@ _GRACE_S = 60.0
 
 @dataclass(slots=True)
 class Lifecycle:
-    """One running dataset agent. ``fault`` is why the newest reload was not taken over, if it was not."""
+    """One running dataset agent. ``fault`` is why the newest reload was not taken over, if it was not.
+
+    ``stamps`` are of the datasets folder just before it was read the last time.
+    """
 
     settings: Settings
     service: Service
@@ -41,7 +46,9 @@ class Lifecycle:
     mask_key: bytes = field(repr=False)
     fault: str | None = None
     _card: tuple[int, dict[str, Any]] | None = None
+    stamps: Stamps = field(default_factory=dict, repr=False)
     _retiring: set[asyncio.Task[None]] = field(default_factory=set)
+    _retired: list[World] = field(default_factory=list)
     _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
@@ -51,6 +58,7 @@ class Lifecycle:
         mask_key = hmac.digest(load_secret(settings), b"dataset-agent/mask/1", hashlib.sha256)
         trust = load_trust(settings.trust_path)
         state = open_state(settings)
+        stamps = await asyncio.to_thread(stamps_of, settings.datasets)
         try:
             world = await load_world(settings, generation=1, mask_key=mask_key)
             service = Service(
@@ -70,21 +78,24 @@ class Lifecycle:
         except BaseException:
             await state.close()
             raise
-        return cls(settings, service, public_url.rstrip("/"), mask_key)
+        return cls(settings, service, public_url.rstrip("/"), mask_key, stamps=stamps)
 
     async def reload(self) -> None:
         """Take over descriptors, principals, policies, trust and the agent's own keys; requests in flight keep the old.
 
-        A broken dataset does not stop a reload; broken principals, policies, trust or keys do,
-        and the old ones stay in force. A key that was replaced stays in hand for grants that
-        name it, as long as it is in the store. What issuers publish is forgotten: no key of
-        theirs is believed before it was read anew.
+        A broken dataset does not stop a reload: it is served as it was, if it was. Broken
+        principals, policies, trust or keys do, and the old ones stay in force. A key that was
+        replaced stays in hand for grants that name it, as long as it is in the store. What
+        issuers publish is forgotten: no key of theirs is believed before it was read anew.
         """
         async with self._reloading:
             old = self.service.world
+            self.stamps = await asyncio.to_thread(stamps_of, self.settings.datasets)
             try:
                 (keys,) = await reopen(self.settings, KeyName.REMOTE)
-                world = await load_world(self.settings, generation=old.generation + 1, mask_key=self.mask_key)
+                world = await load_world(
+                    self.settings, generation=old.generation + 1, mask_key=self.mask_key, before=old
+                )
                 trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
                 self.fault = error.message
@@ -98,6 +109,11 @@ class Lifecycle:
                 self.service.upstreams.forget(trust.agents)
             self._retire(old)
 
+    async def watch(self, reload: Callable[[], Awaitable[None]]) -> None:
+        """Call ``reload`` after every edit below the datasets folder, until cancelled."""
+        if self.settings.watch_interval:
+            await watch(self.settings.datasets, self.settings.watch_interval, taken=lambda: self.stamps, reload=reload)
+
     def status(self) -> dict[str, Any]:
         """What is served now, for operators; no secret."""
         world = self.service.world
@@ -106,6 +122,7 @@ class Lifecycle:
             "fault": self.fault,
             "datasets": sorted(world.datasets),
             "invalid": dict(world.invalid),
+            "outdated": dict(world.outdated),
         }
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
@@ -116,6 +133,7 @@ class Lifecycle:
             "policy_version": world.policy_version,
             "datasets": len(world.datasets),
             "invalid": len(world.invalid),
+            "outdated": len(world.outdated),
             "reload": "ok" if self.fault is None else "refused",
         }
         try:
@@ -155,8 +173,10 @@ class Lifecycle:
             try:
                 await asyncio.sleep(_GRACE_S)
             finally:
-                await close_world(old)
+                self._retired = [world for world in self._retired if world is not old]
+                await close_world(old, beside=[self.service.world, *self._retired])
 
+        self._retired.append(old)
         task = asyncio.create_task(later())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)

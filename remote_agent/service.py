@@ -39,11 +39,12 @@ class ServedCapability:
 
 @dataclass(frozen=True, slots=True)
 class ServedDataset:
-    """A dataset version that is open for execution."""
+    """A dataset version that is open for execution. ``folder`` is the name of the folder it was read from."""
 
     descriptor: DatasetDescriptor
     capabilities: Mapping[str, ServedCapability]
     engine: Engine
+    folder: str = ""
 
     @property
     def as_of(self) -> str:
@@ -54,7 +55,8 @@ class ServedDataset:
 class World:
     """Everything that may change on a reload, as one value.
 
-    ``invalid`` maps a dataset that could not be loaded to one line that says why.
+    ``invalid`` maps a dataset that could not be loaded to one line that says why. ``outdated``
+    does so for those that are served as they were before an edit that cannot be used.
     """
 
     datasets: Mapping[str, ServedDataset]
@@ -63,6 +65,7 @@ class World:
     evaluator: Evaluator
     policy_version: str
     generation: int
+    outdated: Mapping[str, str] = field(default_factory=dict)
 
     def lookup(self, dataset: str) -> DatasetDescriptor | InvalidDataset | None:
         """The served descriptor, the fact that it is broken, or ``None`` where there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -19,18 +20,19 @@ from control_plane.registry import Registry, load_registry
 from queries.engine import Engine
 from queries.supplied import SuppliedRelation
 from queries.template import Template, TemplateError, load_template
-from remote_agent.service import ServedCapability, ServedDataset, World
 from remote_agent.engines import open_engine
+from remote_agent.service import ServedCapability, ServedDataset, World
 
 log = logging.getLogger(__name__)
 _UNUSED_MASK_KEY: Final = bytes(32)  # where nothing is executed, nothing is masked
 
 
-async def load_world(settings: Settings, *, generation: int, mask_key: bytes) -> World:
+async def load_world(settings: Settings, *, generation: int, mask_key: bytes, before: World | None = None) -> World:
     """Descriptors, templates, engines, principals and policies as they are on disk now.
 
     Raises ``DatasetAgentError`` where principals or policies are broken: without them no
-    decision is possible. A broken dataset only lands in ``invalid``.
+    decision is possible. A broken dataset lands in ``invalid``; one that is served ``before``
+    goes on as it was, with its engine, and lands in ``outdated``.
     """
     policies, directory, registry = await asyncio.to_thread(_read, settings.datasets)
     if problems := policies.problems(registry.datasets):
@@ -47,8 +49,11 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
     evaluator = evaluator_for(settings, policies)
     if isinstance(evaluator, HttpEvaluator):
         await evaluator.warm()
+    outdated = _go_on(before, datasets, invalid)
     for name, why in invalid.items():
         log.warning("dataset %s is not served: %s", name, why)
+    for name, why in outdated.items():
+        log.warning("dataset %s is served as it was before an edit: %s", name, why)
     return World(
         datasets=MappingProxyType(datasets),
         invalid=MappingProxyType(invalid),
@@ -56,7 +61,20 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes) ->
         evaluator=evaluator,
         policy_version=policies.version,
         generation=generation,
+        outdated=MappingProxyType(outdated),
     )
+
+
+def _go_on(before: World | None, datasets: dict[str, ServedDataset], invalid: dict[str, str]) -> dict[str, str]:
+    """Take over what was served and is broken now, and why it is. One whose folder is gone, or another's, is not."""
+    outdated: dict[str, str] = {}
+    for name, served in before.datasets.items() if before is not None else ():
+        why = invalid.get(name) or invalid.get(served.folder)
+        if name not in datasets and why is not None:
+            datasets[name], outdated[name] = served, why
+            invalid.pop(name, None)
+            invalid.pop(served.folder, None)
+    return outdated
 
 
 async def check_datasets(settings: Settings, *, scratch: Path) -> dict[str, str | None]:
@@ -149,9 +167,14 @@ def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder:
     )
 
 
-async def close_world(world: World) -> None:
-    """Close every engine and the connection to a policy server; queries still running are interrupted."""
+async def close_world(world: World, *, beside: Iterable[World] = ()) -> None:
+    """Close every engine and the connection to a policy server; queries still running are interrupted.
+
+    Engines that a world of ``beside`` works with too stay open.
+    """
+    used = {id(served.engine) for other in beside for served in other.datasets.values()}
     for served in world.datasets.values():
-        await served.engine.close()
+        if id(served.engine) not in used:
+            await served.engine.close()
     if isinstance(world.evaluator, HttpEvaluator):
         await world.evaluator.close()

@@ -101,7 +101,11 @@ class CommandLine:
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """This environment without settings of its own, and with those given by their short names."""
+    """This environment without settings of its own, and with those given by their short names.
+
+    Edits are taken over when a test asks for it, unless the test sets WATCH_INTERVAL.
+    """
+    settings = {"WATCH_INTERVAL": "0"} | dict(settings)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DATASET_AGENT_")}
     return kept | {"COLUMNS": "80"} | {f"DATASET_AGENT_{name}": value for name, value in settings.items()}
 

@@ -85,40 +85,61 @@ def test_an_edited_descriptor_is_served_after_a_reload(command: CommandLine, kep
     assert new["result"]["rows"] == old["result"]["rows"]
 
 
-def test_a_broken_dataset_is_listed_as_invalid_and_the_others_are_served(command: CommandLine, kept: Path) -> None:
+def test_an_edit_that_cannot_be_used_leaves_a_dataset_as_it_was_and_is_said(command: CommandLine, kept: Path) -> None:
     (kept / CHROMATOGRAPHY / "descriptor.yaml").write_text("dataset: [")
     run = command("reload", "--wait")
     assert run.code == 1
-    assert f"  serves: {CLINICAL}, {PURIFICATION}\n" in run.out
-    assert f"  not served: {CHROMATOGRAPHY} ({CHROMATOGRAPHY}/descriptor.yaml: " in run.out
-    assert run.err == f"error: not served: {CHROMATOGRAPHY}\n"
+    assert f"  serves: {CHROMATOGRAPHY}, {CLINICAL}, {PURIFICATION}\n" in run.out
+    assert f"  served as before: {CHROMATOGRAPHY} ({CHROMATOGRAPHY}/descriptor.yaml: " in run.out
+    assert run.err == f"error: served as before: {CHROMATOGRAPHY}\n"
     told = command("reload", "--wait", "--json")
     assert (told.code, told.json["ok"]) == (1, False)
-    assert told.json["agents"][0]["datasets"] == [CLINICAL, PURIFICATION]
-    assert list(told.json["agents"][0]["invalid"]) == [CHROMATOGRAPHY]
+    assert told.json["agents"][0]["invalid"] == {}
+    assert list(told.json["agents"][0]["outdated"]) == [CHROMATOGRAPHY]
     assert command("reload").code == 0  # nobody waited, so nothing is known
+    search = command("call", "search", "--as", "process_engineer", "--dataset", CHROMATOGRAPHY, "--arg", "query=x")
+    assert search.code == 0
+    doctor = command("doctor")
+    assert doctor.code == 1
+    assert "1 of its datasets are served as before an edit" in " ".join(doctor.out.split())
+
+
+def test_a_dataset_whose_folder_is_gone_is_withdrawn_and_one_that_comes_broken_is_invalid(
+    command: CommandLine, kept: Path
+) -> None:
+    gone = (kept / CHROMATOGRAPHY).rename(kept.parent / "gone")
+    run = command("reload", "--wait")
+    assert (run.code, f"  serves: {CLINICAL}, {PURIFICATION}\n" in run.out) == (0, True)
+    (kept / CHROMATOGRAPHY).mkdir()
+    (kept / CHROMATOGRAPHY / "descriptor.yaml").write_text("dataset: [")
+    run = command("reload", "--wait")
+    assert run.code == 1
+    assert run.err == f"error: not served: {CHROMATOGRAPHY}\n"
     broken = command("call", "search", "--as", "process_engineer", "--dataset", CHROMATOGRAPHY, "--arg", "query=x")
     assert broken.code == 3
     assert broken.line.startswith("REFUSED DESCRIPTOR_INVALID")
     assert command.ask(QUESTION).json["verdict"] == "GRANTED"
     doctor = command("doctor")
-    assert doctor.code == 1
-    assert CHROMATOGRAPHY in doctor.out
+    assert (doctor.code, CHROMATOGRAPHY in doctor.out) == (1, True)
+    shutil.rmtree(kept / CHROMATOGRAPHY)
+    gone.rename(kept / CHROMATOGRAPHY)
 
 
-def test_an_agent_whose_datasets_are_all_broken_is_answered_for_in_one_line(command: CommandLine, kept: Path) -> None:
+def test_an_agent_whose_datasets_are_all_broken_is_answered_for_in_one_line(home: Path, tmp_path: Path) -> None:
+    world = Path(shutil.copytree(SHIPPED_DATASETS, tmp_path / "datasets"))
     for dataset in (PURIFICATION, CHROMATOGRAPHY, CLINICAL):
-        (kept / dataset / "descriptor.yaml").write_text("dataset: [")
-    assert command("reload", "--wait").code == 1
-    run = command("call", "search", "--as", "process_engineer", "--dataset", PURIFICATION, "--arg", "query=x")
-    assert run.code == 3
-    assert run.line.startswith("REFUSED DESCRIPTOR_INVALID")
-    card = command("card")
-    assert (card.code, card.err) == (0, "")
-    assert "It publishes no dataset." in card.out
+        (world / dataset / "descriptor.yaml").write_text("dataset: [")
+    with served("serve", HOME=str(home), DATASETS=str(world)) as process:
+        command = CommandLine({"HOME": str(home), "URL": process.url})
+        run = command("call", "search", "--as", "process_engineer", "--dataset", PURIFICATION, "--arg", "query=x")
+        assert run.code == 3
+        assert run.line.startswith("REFUSED DESCRIPTOR_INVALID")
+        card = command("card")
+        assert (card.code, card.err) == (0, "")
+        assert "It publishes no dataset." in card.out
 
 
-def test_a_broken_template_makes_its_dataset_invalid_with_file_and_line(command: CommandLine, kept: Path) -> None:
+def test_a_broken_template_is_told_with_file_and_line(command: CommandLine, kept: Path) -> None:
     template = kept / CHROMATOGRAPHY / "templates" / "search.sql"
     text = template.read_text()
     try:
@@ -126,7 +147,7 @@ def test_a_broken_template_makes_its_dataset_invalid_with_file_and_line(command:
         (found,) = command("reload", "--wait", "--json").json["agents"]
     finally:
         template.write_text(text)
-    assert "search.sql" in found["invalid"][CHROMATOGRAPHY]
+    assert "search.sql" in found["outdated"][CHROMATOGRAPHY]
 
 
 @pytest.mark.parametrize("file", ["principals.yaml", "policies"])

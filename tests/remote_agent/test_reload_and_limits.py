@@ -20,7 +20,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import SHIPPED_DATASETS, Settings
 from contract.verdict import NotGranted, Reason
 from grants.state import names_of
-from remote_agent.world import check_datasets
+from remote_agent.world import check_datasets, close_world
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, message, running_agent, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -73,20 +73,87 @@ def test_a_new_revision_makes_old_grants_stale_and_the_cache_miss_once(own: tupl
     assert outcomes == ["MISS", "HIT"]
 
 
-def test_a_broken_dataset_is_named_and_the_others_are_served(own: tuple[RunningAgent, Asker]) -> None:
+CHROMATOGRAPHY = "chromatography-results"
+
+
+def test_a_broken_edit_is_counted_and_the_old_version_goes_on(own: tuple[RunningAgent, Asker]) -> None:
     agent, asker = own
-    scope = asker.scope("chromatography-results", "search")
-    (agent.settings.datasets / "chromatography-results" / "descriptor.yaml").write_text("dataset: [")
+    scope = asker.scope(CHROMATOGRAPHY, "search")
+    (agent.settings.datasets / CHROMATOGRAPHY / "descriptor.yaml").write_text("dataset: [")
     reload(agent)
-    assert list(agent.lifecycle.status()["invalid"]) == ["chromatography-results"]
-    public = httpx.get(agent.url + "/readyz").text
+    assert list(agent.lifecycle.status()["outdated"]) == [CHROMATOGRAPHY]
+    public = httpx.get(agent.url + "/readyz")
+    assert (public.json()["outdated"], public.json()["invalid"], public.json()["datasets"]) == (1, 0, 3)
+    assert "chromatography" not in public.text
+    assert "clinical" not in public.text
+    call = asker.call(CHROMATOGRAPHY, "search", {"query": "a"})
+    grant = asker.grant(scope, Operation("SendMessage", call_hash=sha256_hex(call)))
+    assert decision_of(task_of(asker.send(call, asker.headers(grant))))["verdict"] == "GRANTED"
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+
+def test_an_edit_that_is_put_right_is_taken_over(own: tuple[RunningAgent, Asker]) -> None:
+    agent, _ = own
+    path = agent.settings.datasets / CHROMATOGRAPHY / "descriptor.yaml"
+    text = path.read_text()
+    path.write_text("dataset: [")
+    reload(agent)
+    path.write_text(text.replace("revision: ", "revision: new-"))
+    reload(agent)
+    assert agent.lifecycle.status()["outdated"] == {}
+    assert agent.lifecycle.service.world.datasets[CHROMATOGRAPHY].descriptor.revision.startswith("new-")
+
+
+def test_an_engine_that_goes_on_outlives_the_world_it_was_opened_for(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    scope = asker.scope(CHROMATOGRAPHY, "search")
+    (agent.settings.datasets / CHROMATOGRAPHY / "descriptor.yaml").write_text("dataset: [")
+    first = agent.lifecycle.service.world
+    for _ in range(2):
+        reload(agent)
+    agent.run(close_world(first, beside=[agent.lifecycle.service.world]))
+    call = asker.call(CHROMATOGRAPHY, "search", {"query": "b"})
+    grant = asker.grant(scope, Operation("SendMessage", call_hash=sha256_hex(call)))
+    assert decision_of(task_of(asker.send(call, asker.headers(grant))))["verdict"] == "GRANTED"
+    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_dataset_that_is_no_longer_there_is_withdrawn(own: tuple[RunningAgent, Asker], renamed: bool) -> None:
+    agent, _ = own
+    folder = agent.settings.datasets / CHROMATOGRAPHY
+    if renamed:
+        edit(folder / "descriptor.yaml", lambda raw: raw.update(dataset="columns"))
+    else:
+        shutil.rmtree(folder)
+    reload(agent)
+    status = agent.lifecycle.status()
+    assert (status["invalid"], status["outdated"]) == ({}, {})
+    assert CHROMATOGRAPHY not in status["datasets"]
+
+
+def test_a_dataset_in_a_folder_of_another_name_goes_on_too(own: tuple[RunningAgent, Asker]) -> None:
+    agent, _ = own
+    moved = (agent.settings.datasets / CHROMATOGRAPHY).rename(agent.settings.datasets / "moved")
+    reload(agent)
+    (moved / "descriptor.yaml").write_text("dataset: [")
+    reload(agent)
+    status = agent.lifecycle.status()
+    assert (list(status["outdated"]), status["invalid"]) == ([CHROMATOGRAPHY], {})
+
+
+def test_a_dataset_that_was_never_served_is_invalid(own: tuple[RunningAgent, Asker]) -> None:
+    agent, asker = own
+    folder = agent.settings.datasets / "tanks"
+    folder.mkdir()
+    (folder / "descriptor.yaml").write_text("dataset: tanks\nversion: [")
+    reload(agent)
+    assert list(agent.lifecycle.status()["invalid"]) == ["tanks"]
     assert httpx.get(agent.url + "/readyz").json()["invalid"] == 1
-    assert "chromatography" not in public
-    assert "clinical" not in public
-    call = asker.call("chromatography-results", "search", {"query": "a"})
+    scope = replace(asker.scope(DATASET, CAPABILITY), dataset="tanks")
+    call = asker.call("tanks", CAPABILITY, {})
     grant = asker.grant(scope, Operation("SendMessage", call_hash=sha256_hex(call)))
     assert decision_of(task_of(asker.send(call, asker.headers(grant))))["reason"] == "DESCRIPTOR_INVALID"
-    assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
 
 
 def test_a_dataset_may_lie_in_a_folder_of_another_name(own: tuple[RunningAgent, Asker]) -> None:
@@ -98,13 +165,13 @@ def test_a_dataset_may_lie_in_a_folder_of_another_name(own: tuple[RunningAgent, 
 
 
 @pytest.mark.parametrize("file", ["data", "templates"])
-def test_a_file_that_is_a_folder_withdraws_its_dataset_alone(own: tuple[RunningAgent, Asker], file: str) -> None:
+def test_a_file_that_is_a_folder_is_a_fault_of_its_dataset_alone(own: tuple[RunningAgent, Asker], file: str) -> None:
     agent, asker = own
     path = next((agent.settings.datasets / "chromatography-results" / file).iterdir())
     path.unlink()
     path.mkdir()
     reload(agent)
-    assert list(agent.lifecycle.status()["invalid"]) == ["chromatography-results"]
+    assert list(agent.lifecycle.status()["outdated"]) == [CHROMATOGRAPHY]
     assert decision_of(asker.ask(DATASET, CAPABILITY, COMPARE))["verdict"] == "GRANTED"
 
 
