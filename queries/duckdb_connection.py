@@ -15,7 +15,27 @@ _GRACE: Final = 1.0
 _MEMORY: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)")
 
 
-def connect(path: Path, memory_limit: str, timeout: float) -> duckdb.DuckDBPyConnection:
+_BYTES: Final = re.compile(r"([0-9.]+) (bytes|[KMGT]iB)")
+_UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def cores() -> int:
+    """Those this process may use. A pool of as many threads is the best: more give no throughput."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
+    """The memory limit in force, in bytes."""
+    row = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+    found = _BYTES.fullmatch(str(row[0])) if row is not None else None
+    if found is None:
+        raise _settings_fault("", "the limit in force cannot be read")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def connect(path: Path, memory_limit: str, timeout: float, *, threads: int) -> duckdb.DuckDBPyConnection:
     """A hardened, read-only connection; ``timeout`` is seconds. Raises a configuration fault."""
     if not _MEMORY.fullmatch(memory_limit):
         raise _settings_fault(memory_limit, "its form is not 512MB")
@@ -24,7 +44,7 @@ def connect(path: Path, memory_limit: str, timeout: float) -> duckdb.DuckDBPyCon
         # A file that this process already serves is one instance, hardened and locked once.
         locked = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
         if locked is None or not locked[0]:
-            for statement in _settings(memory_limit, max(2, os.cpu_count() or 2), timeout):
+            for statement in _settings(memory_limit, threads, timeout):
                 connection.execute(statement)
     except duckdb.Error as error:
         connection.close()

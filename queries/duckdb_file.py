@@ -22,13 +22,14 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.schema import Table
 from queries.duckdb_columns import check_types, converted, stored_type
 from queries.duckdb_macros import MACROS, macro_statements
+from queries.duckdb_sizes import write_sizes
 from queries.duckdb_sources import Incoming, opened
 from queries.duckdb_types import arrow_type
 from queries.errors import DataError
 from queries.govern import DATA_SCHEMA
 from queries.typed import declared_type
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _KEPT_SECONDS: Final = 7 * 86_400
 
 
@@ -139,6 +140,7 @@ def _fill(path: Path, tables: Sequence[Table], sources: dict[str, Path]) -> None
         connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
         for table in tables:
             import_table(connection, table, sources[table.name])
+        write_sizes(connection, tables)
         connection.execute("CHECKPOINT")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
-import duckdb
 
-_MEASURED = ("SET enable_progress_bar=true", "SET enable_progress_bar_print=false")
-"""Without a bar there is no ``query_progress``; nothing is printed."""
+class Stopped(Exception):
+    """The query was stopped before it ended: its time is over, or nobody waits for it any more."""
 
 
 class Job:
@@ -15,29 +15,37 @@ class Job:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._interrupt: Callable[[], None] | None = None
+        self._progress: Callable[[], float | None] | None = None
         self.stopped = False
 
-    def start(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def start(self, interrupt: Callable[[], None], progress: Callable[[], float | None] | None = None) -> None:
+        """From here on ``interrupt`` stops it; it is called again and again until the thread is done.
+
+        Raises ``Stopped`` where it was stopped already.
+        """
         with self._lock:
             if self.stopped:
-                raise duckdb.InterruptException("stopped before it started")
-            for statement in _MEASURED:
-                cursor.execute(statement)
-            self._cursor = cursor
+                raise Stopped
+            self._interrupt, self._progress = interrupt, progress
 
     def end(self) -> None:
         with self._lock:
-            self._cursor = None
+            self._interrupt = self._progress = None
 
     def stop(self) -> None:
         """Interrupt the query; harmless before, between and after."""
         with self._lock:
             self.stopped = True
-            if self._cursor is not None:
-                self._cursor.interrupt()
+            if self._interrupt is not None:
+                self._interrupt()
+
+    def check(self) -> None:
+        """Raise ``Stopped`` where it was stopped."""
+        if self.stopped:
+            raise Stopped
 
     def percent(self) -> float | None:
         """How far the query is, as the engine estimates it; ``None`` where it does not run, negative where unknown."""
         with self._lock:
-            return None if self._cursor is None else float(self._cursor.query_progress())
+            return None if self._progress is None else self._progress()

@@ -11,8 +11,11 @@ import duckdb
 from contract.verdict import NotGranted, Reason
 from queries import duckdb_aggregates, duckdb_moments  # noqa: F401  their rules register themselves
 from queries.duckdb_dialect import to_duckdb
+from queries.duckdb_types import duckdb_type
+from queries.errors import TemplateError
 from queries.govern import DATA_SCHEMA, ROW, Shape, rewrite
 from queries.template import Template
+from queries.typed import declared_type
 
 _TEXTS: Final = 512
 
@@ -44,9 +47,22 @@ class Texts:
         return text
 
 
-def with_nulls(template: Template, shape: Shape) -> str:
-    """The same text with a typed NULL for each parameter, which needs no values to be bound."""
-    return to_duckdb(rewrite(template, shape))[1]
+def check_template(cursor: duckdb.DuckDBPyConnection, texts: Texts, template: Template) -> None:
+    """Bind the template once, with a typed NULL for each parameter. Raises ``TemplateError``."""
+    unlimited = Shape((), ())
+    try:
+        texts.text(cursor, template, unlimited)
+        relation = cursor.sql(to_duckdb(rewrite(template, unlimited))[1])
+        found = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+    except NotGranted as error:
+        raise TemplateError(template.name, None, "the governed text reads more than its base tables") from error
+    except duckdb.Error as error:
+        reason = str(error).split("\n")[0][:200]
+        raise TemplateError(template.name, None, f"DuckDB does not accept the query: {reason}") from None
+    # Both are spelled by the engine itself.
+    wanted = [(column.name, str(duckdb.sqltype(duckdb_type(declared_type(column))))) for column in template.results]
+    if found != wanted:
+        raise TemplateError(template.name, None, f"DuckDB would return {found}, declared is {wanted}")
 
 
 def _check(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, nulls: str) -> None:

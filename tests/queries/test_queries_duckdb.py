@@ -104,7 +104,7 @@ async def test_arguments_that_look_like_sql_are_values(engine: DuckDbEngine) -> 
     for text in INJECTIONS:
         expected = sum(1 for row in rows()["orders"] if row["note"] is not None and text in row["note"])
         assert await run(engine, loaded, {"x": text}) == [[expected]]
-    assert len(engine._texts) == 1
+    assert len(engine._calls.texts) == 1
 
 
 async def test_ties_of_the_written_order_come_in_one_order(engine: DuckDbEngine) -> None:
@@ -140,7 +140,7 @@ async def test_cancelling_the_caller_stops_its_query_and_no_other(engine: DuckDb
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await other == [[180 * 180]]
-    assert not engine._jobs
+    assert not engine._threads.jobs
 
 
 async def test_closing_stops_what_runs(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_a_hidden_row_cannot_make_a_query_fail_or_be_seen_in_an_error(tmp_
 async def test_nothing_but_generated_text_could_reach_a_file_or_a_setting(engine: DuckDbEngine, tmp_path: Path) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
-    with engine._connection.cursor() as cursor:
+    with engine._cursors.take() as cursor:
         for sql in (
             f"SELECT * FROM read_csv('{secret}')",
             f"SELECT * FROM '{secret}'",
@@ -218,7 +218,7 @@ async def test_nothing_but_generated_text_could_reach_a_file_or_a_setting(engine
                 cursor.execute(sql)
     leaked = pa.table({"a": [1]})
     with pytest.raises(duckdb.Error):
-        engine._connection.cursor().execute("SELECT * FROM leaked")
+        engine._cursors.take().execute("SELECT * FROM leaked")
     assert leaked.num_rows == 1
 
 
@@ -299,8 +299,8 @@ async def test_limit_takes_an_argument(engine: DuckDbEngine) -> None:
     loaded = template(
         "SELECT id FROM orders ORDER BY id LIMIT @n OFFSET @o",
         "id:INT64",
-        parameter("n:INT64"),
-        parameter("o:INT64", default=1),
+        parameter("n:INT64", minimum=0, maximum=1000),
+        parameter("o:INT64", default=1, minimum=0, maximum=1000),
     )
     await engine.check(loaded)
     assert await run(engine, loaded, {"n": 2}) == [[2], [3]]

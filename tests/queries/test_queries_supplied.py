@@ -207,8 +207,8 @@ async def test_supplied_text_that_looks_like_sql_is_a_value(engine: DuckDbEngine
     brought = [{**peaks()[0], "region": text} for text in INJECTIONS]
     answer = await run(engine, loaded, document(PEAKS.columns, brought), arguments={"region": INJECTIONS[1]})
     assert answer == [[text, text == INJECTIONS[1]] for text in sorted(INJECTIONS)]
-    assert len(engine._texts) == 1
-    text = engine._texts.text(engine._connection.cursor(), loaded, govern(loaded, authority()).shape)
+    assert len(engine._calls.texts) == 1
+    text = engine._calls.texts.text(engine._cursors.take(), loaded, govern(loaded, authority()).shape)
     assert "DROP" not in text
 
 
@@ -216,7 +216,7 @@ async def test_the_text_does_not_depend_on_what_is_supplied(engine: DuckDbEngine
     loaded = supplied_template(JOIN, JOINED)
     for size in (0, 1, 40):
         await run(engine, loaded, document(PEAKS.columns, peaks(size=size)[:size]))
-    assert len(engine._texts) == 1
+    assert len(engine._calls.texts) == 1
 
 
 async def test_an_order_of_columns_unlike_the_alphabet_is_no_matter(engine: DuckDbEngine) -> None:
