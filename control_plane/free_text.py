@@ -32,7 +32,7 @@ def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetC
     Quoted text wins; then what follows *for*, *with*, *mentioning* and the like; then the
     words that neither the capability nor the dataset accounts for.
     """
-    open_parameters = [item for item in capability.parameters if _is_free(item)]
+    open_parameters = [item for item in capability.parameters if is_free_text(item)]
     if len(open_parameters) != 1:
         return None
     parameter = open_parameters[0]
@@ -45,7 +45,8 @@ def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetC
     return None if value is None else FreeText(parameter.name, str(value), is_marked)
 
 
-def _is_free(parameter: Parameter) -> bool:
+def is_free_text(parameter: Parameter) -> bool:
+    """Whether any words fit it."""
     return (
         parameter.type is SqlType.STRING
         and parameter.pattern is None

@@ -18,7 +18,7 @@ from contract.verdict import NotGranted, Reason
 from control_plane.arguments import Found, find_arguments, shown_pattern
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
-from control_plane.free_text import find_text
+from control_plane.free_text import find_text, is_free_text
 from control_plane.reading import Reading, Vocabulary, plain
 from control_plane.words import content_stems, find_phrase, stems
 
@@ -36,6 +36,13 @@ class Missing:
     type: SqlType
     values: tuple[str, ...]
     description: str
+    repeated: bool = False
+
+    @classmethod
+    def of(cls, parameter: Parameter, problem: str = "") -> Missing:
+        """``problem`` says what of the question was looked at and did not fit; it comes first."""
+        told = ". ".join(part for part in (problem, parameter.description) if part)
+        return cls(parameter.name, parameter.type, parameter.values, told, parameter.repeated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +65,7 @@ def interpret(question: str, descriptors: Sequence[DatasetDescriptor], *, now: f
     ``now`` is POSIX seconds. Raises ``NotGranted(INTENT_NOT_UNDERSTOOD)`` for an empty
     question and for one of more than ``MAX_QUESTION_CHARS`` characters.
     """
-    if not question.strip():
-        raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, "the question is empty; ask for something")
-    if len(question) > MAX_QUESTION_CHARS:
-        limit = f"the question is longer than {MAX_QUESTION_CHARS} characters; ask more briefly"
-        raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, limit)
+    _check_readable(question)
     prohibited = _prohibited(question, descriptors)
     if prohibited is not None:
         return prohibited
@@ -104,6 +107,39 @@ def check_proposal(raw: Any, descriptors: Sequence[DatasetDescriptor]) -> Propos
     refused = frozenset(arguments) - frozenset(confirmed)
     problems = {name: _unfit(capability, name) for name in refused}
     return _proposal(descriptor, capability, confirmed, refused, problems)
+
+
+def _check_readable(question: str) -> None:
+    if not question.strip():
+        raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, "the question is empty; ask for something")
+    if len(question) > MAX_QUESTION_CHARS:
+        limit = f"the question is longer than {MAX_QUESTION_CHARS} characters; ask more briefly"
+        raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, limit)
+
+
+def supplement(
+    question: str, descriptor: DatasetDescriptor, half: Mapping[str, Any], name: str, *, now: float
+) -> Proposal:
+    """A call of capability ``name`` with the arguments ``half`` and what the words say of the others.
+
+    Nothing that was given before is read again. ``now`` is POSIX seconds. Raises ``KeyError``
+    where the dataset has no such capability, and as ``interpret``.
+    """
+    _check_readable(question)
+    capability = descriptor.capability(name)
+    if capability is None:
+        raise KeyError(name)
+    open_ = [parameter for parameter in capability.parameters if parameter.name not in half]
+    found = find_arguments(question, open_, now)
+    arguments = {**half, **found.values}
+    required = [parameter for parameter in open_ if parameter.required and parameter.name not in arguments]
+    if (
+        len(required) == 1
+        and is_free_text(required[0])
+        and (text := confirm(required[0], question.strip())) is not None
+    ):
+        arguments[required[0].name] = text
+    return _proposal(descriptor, capability, arguments, found.ambiguous, found.problems)
 
 
 def _unfit(capability: DatasetCapability, name: str) -> str:
@@ -173,18 +209,12 @@ def _proposal(
     problems: Mapping[str, str],
 ) -> Proposal:
     missing = tuple(
-        _missing(parameter, problems.get(parameter.name, ""))
+        Missing.of(parameter, problems.get(parameter.name, ""))
         for parameter in capability.parameters
         if parameter.name not in arguments and (parameter.required or parameter.name in unsettled)
     )
     ordered = {item.name: arguments[item.name] for item in capability.parameters if item.name in arguments}
     return Proposal(descriptor.dataset, capability.name, MappingProxyType(ordered), missing, 1.0)
-
-
-def _missing(parameter: Parameter, problem: str) -> Missing:
-    """``problem`` says what of the question was looked at and did not fit; it comes first."""
-    told = ". ".join(part for part in (problem, parameter.description) if part)
-    return Missing(parameter.name, parameter.type, parameter.values, told)
 
 
 def _prohibited(question: str, descriptors: Sequence[DatasetDescriptor]) -> Proposal | None:

@@ -29,7 +29,9 @@ from contract.authority import Authority
 from contract.grant import VerifiedGrant
 from contract.key_ring import sign_with, waits
 from contract.principal import Principal
+from contract.progress import reported_to
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument, instant
+from contract.schema import Parameter
 from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
@@ -37,11 +39,14 @@ from control_plane.descriptor import Effect
 from evidence.checkpoint import Receipt
 from evidence.statement import Draft, Invocation, draft
 from grants.verify import verify as verify_chain
+from queries.bind import ArgumentsMissing
 from queries.bind import bind as bind_arguments
 from queries.govern import govern
 from remote_agent.hop import check_reach, delegate
 from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Supplied, Trail
+from remote_agent.proposal import half_call_json
 from remote_agent.service import ServedDataset, Service, World
+from remote_agent.underway import Underway
 
 T = TypeVar("T")
 
@@ -52,25 +57,36 @@ Execute = Callable[[Authority, BoundCall, Perform], Awaitable[Found]]
 """Runs an admitted call through an agent runtime, which calls ``Perform`` exactly once."""
 
 
-async def answer(request: Request, service: Service, execute: Execute) -> Answer:
-    """Answer one governed call. Outcomes are values; only cancellation leaves as an exception."""
+async def answer(request: Request, service: Service, execute: Execute, underway: Underway) -> Answer:
+    """Answer one governed call. Outcomes are values; only cancellation leaves as an exception.
+
+    ``underway`` learns how far it is, for those who wait for it.
+    """
     world, now = service.world, service.clock()
     trail = Trail(request=request)
 
     async def path() -> Answer:
-        trail.grant = grant = await verify(request, service, now)
+        trail.grant = underway.grant = grant = await verify(request, service, now)
         trail.call = call = bind(request, grant, service.agent_id, world)
         trail.decision, authority = await admit(grant, call, world, now)
         await spend(authority, service, now)
+        underway.accept(authority, call)
+        if call.missing:
+            return await ask_back(call, trail, service)
         trail.supplied = supplied = await delegate(authority, call, request, service)
         trail.found = found = await find_or_run(authority, call, supplied, service, execute)
+        underway.ran(supplied, found)
         await recheck(authority, service)
         statement = describe(authority, call, supplied, found, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
         return release(authority, call, found, receipt, envelope)
 
-    return await accountable(path, trail, service)
+    with reported_to(underway.progress):
+        try:
+            return await accountable(path, trail, service)
+        finally:
+            underway.end(trail.decision)
 
 
 async def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
@@ -101,8 +117,12 @@ def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) ->
     principal = person(grant, world)
     served = world.datasets.get(call.dataset)
     capability = served.capabilities.get(call.capability) if served else None
-    bound = bind_arguments(capability.template, call.arguments) if capability else None
-    return BoundCall(call=call, scope=scope, principal=principal, served=served, capability=capability, bound=bound)
+    missing: tuple[Parameter, ...] = ()
+    try:
+        bound = bind_arguments(capability.template, call.arguments) if capability else None
+    except ArgumentsMissing as half:  # what they are is told to who may make the call
+        bound, missing = None, half.parameters
+    return BoundCall(call, scope, principal, served, capability, bound, missing)
 
 
 def person(grant: VerifiedGrant, world: World) -> Principal:
@@ -122,7 +142,7 @@ async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float)
         raise NotGranted(
             decision.reason, decision.rationale, policy_id=decision.policy_id, policy_version=decision.policy_version
         )
-    served, capability, _ = call.parts()
+    served, capability = call.place()
     authority = Authority.of(
         grant,
         decision,
@@ -141,6 +161,14 @@ async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float)
 async def spend(authority: Authority, service: Service, now: float) -> None:
     """Use the leaf up and read revocations: one round trip, last, so no failed attempt burns a grant."""
     await service.state.spend(authority.grant, policy=policy_of(authority), now=now)
+
+
+async def ask_back(call: BoundCall, trail: Trail, service: Service) -> Answer:
+    """The reply to an admitted call that misses arguments: what they are, recorded; nothing ran."""
+    stopped = await refuse(ArgumentsMissing(call.missing), trail, service)
+    if stopped.decision.reason is not Reason.ARGUMENTS_MISSING:
+        return stopped  # it could not be recorded
+    return replace(stopped, call=call.call, proposal=half_call_json(call))
 
 
 async def find_or_run(

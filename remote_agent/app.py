@@ -32,6 +32,7 @@ from remote_agent.context import GovernedContextBuilder
 from remote_agent.discover import DISCOVER, discover
 from remote_agent.executor import AdkExecutor
 from remote_agent.handler import GovernedRequestHandler
+from remote_agent.joining import join
 from remote_agent.lifecycle import Lifecycle
 from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
@@ -39,6 +40,7 @@ from remote_agent.outcome import Request as Governed
 from remote_agent.protocol import NotNow, jsonrpc_routes, rest_routes
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
+from remote_agent.underway import Underway
 
 
 def create_app(lifecycle: Lifecycle) -> FastAPI:
@@ -47,19 +49,14 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     service = lifecycle.service
     executor = AdkExecutor()
     quiet_content_loggers()
-    app = FastAPI(
-        title="Dataset agent",
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        lifespan=_lifespan(lifecycle),
-        middleware=[Middleware(Gate, authenticate=_authenticator(service), max_body=settings.max_body_bytes)],
-    )
 
-    async def respond(request: Governed) -> Answer:
+    async def respond(request: Governed, underway: Underway) -> Answer:
         if request.question is not None:
-            return await negotiate(request, service, executor.discuss)
-        return await answer(request, service, executor.execute)
+            return await negotiate(request, service, executor.discuss, underway)
+        return await answer(request, service, executor.execute, underway)
+
+    async def subscribe(request: Governed, joined: Underway, underway: Underway) -> Answer:
+        return await join(request, joined, service, underway)
 
     async def extended_card(caller: Caller, grants: tuple[str, ...]) -> AgentCard:
         world = service.world
@@ -81,6 +78,18 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
             ),
         )
 
+    handler = GovernedRequestHandler(
+        respond, subscribe, extended_card, TaskMemory(settings.max_tasks), clock=lambda: service.clock()
+    )
+    app = FastAPI(
+        title="Dataset agent",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=_lifespan(handler, lifecycle),
+        middleware=[Middleware(Gate, authenticate=_authenticator(service), max_body=settings.max_body_bytes)],
+    )
+
     @app.exception_handler(DatasetAgentError)
     async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
         return JSONResponse(error.to_problem_json(), error.http_status_code(), media_type="application/problem+json")
@@ -89,7 +98,6 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     async def not_now(request: Request, error: NotNow) -> JSONResponse:
         return await fault(request, error.fault)
 
-    handler = GovernedRequestHandler(respond, extended_card, TaskMemory(settings.max_tasks))
     contexts = GovernedContextBuilder()
     # Before the SDK's, whose tenant mount would swallow every path of two parts.
     _add_public_routes(app, lifecycle)
@@ -101,12 +109,15 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     return app
 
 
-def _lifespan(lifecycle: Lifecycle) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    handler: GovernedRequestHandler, lifecycle: Lifecycle
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def run(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
+            await handler.close()
             await lifecycle.close()
 
     return run

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from contract.extension import GRANT_HEADER
 from remote_agent.caller import CallerUser, PresentedGrants
-from remote_agent.handler import GRANTS_KEY
+from remote_agent.incoming import GRANTS_KEY
 
 
 class GovernedContextBuilder(ServerCallContextBuilder):

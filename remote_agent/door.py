@@ -8,8 +8,10 @@ asked for; ``without_rows`` is what may be remembered.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from a2a.types.a2a_pb2 import (
     Artifact,
@@ -24,7 +26,7 @@ from a2a.types.a2a_pb2 import (
 from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Struct
 
-from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Operation
+from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Call, Operation
 from contract.canonical import sha256_hex
 from contract.extension import (
     CACHE_KEY,
@@ -40,8 +42,24 @@ from remote_agent.caller import Caller
 from remote_agent.outcome import Answer, Request
 from remote_agent.refusals import OUTWARD
 
+SUBSCRIBE: Final = "SubscribeToTask"
 
-def to_request(params: SendMessageRequest, caller: Caller, grants: tuple[str, ...], method: str) -> Request:
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """That a message goes on with its task, which remembers the call ``half``, if any."""
+
+    half: Call | None
+
+
+def to_request(
+    params: SendMessageRequest,
+    caller: Caller,
+    grants: tuple[str, ...],
+    method: str,
+    task_id: str,
+    follows: FollowUp | None = None,
+) -> Request:
     """The framework-free request of a SendMessage or SendStreamingMessage."""
     call, question = _content(params.message)
     operation = Operation(method, negotiate=True) if call is None else Operation(method, call_hash=sha256_hex(call))
@@ -53,6 +71,22 @@ def to_request(params: SendMessageRequest, caller: Caller, grants: tuple[str, ..
         call=call,
         question=question,
         trace_id=caller.trace_id,
+        task_id=task_id,
+        follows=follows is not None,
+        half=follows.half if follows else None,
+    )
+
+
+def subscription_request(task_id: str, call: Call, caller: Caller, grants: tuple[str, ...]) -> Request:
+    """The framework-free request of a SubscribeToTask, to the task that runs ``call``."""
+    return Request(
+        client=caller.agent,
+        on_behalf_of=caller.person,
+        operation=Operation(SUBSCRIBE, task=task_id),
+        grants=grants,
+        call=call.raw,
+        trace_id=caller.trace_id,
+        task_id=task_id,
     )
 
 
@@ -98,11 +132,11 @@ def without_rows(task: Task) -> Task:
 
 
 def _state(answer: Answer) -> TaskState:
+    if answer.proposal is not None:
+        return TaskState.TASK_STATE_INPUT_REQUIRED
     if answer.decision.verdict is not Verdict.GRANTED:
         state: TaskState = TaskState.Value(OUTWARD[answer.decision.reason].state)
         return state
-    if answer.proposal is not None:
-        return TaskState.TASK_STATE_INPUT_REQUIRED
     return TaskState.TASK_STATE_COMPLETED
 
 
@@ -128,7 +162,7 @@ def _say(answer: Answer, task: Task) -> Message:
     decision = answer.decision
     if answer.proposal is not None:
         body = json.dumps(answer.proposal, ensure_ascii=False).encode()
-        parts = [Part(text="Send this call with a grant for it."), Part(raw=body, media_type=CALL_MEDIA_TYPE)]
+        parts = [Part(text=_asked_for(answer.proposal)), Part(raw=body, media_type=CALL_MEDIA_TYPE)]
     else:
         hint = OUTWARD[decision.reason].hint
         parts = [Part(text=f"{decision.verdict}: {decision.reason}. {decision.rationale}. Next: {hint}.")]
@@ -141,6 +175,13 @@ def _say(answer: Answer, task: Task) -> Message:
         metadata=_struct({DECISION_KEY: decision.public()}),
         extensions=[EXTENSION_URI],
     )
+
+
+def _asked_for(proposal: Mapping[str, Any]) -> str:
+    """What to send next, for people; names of parameters, and nothing that was said."""
+    if names := ", ".join(missing["name"] for missing in proposal.get("missing", ())):
+        return f"Say in this task, with a fresh grant: {names}."
+    return "Send this call with a grant for it."
 
 
 def _result(answer: Answer) -> Artifact:

@@ -7,251 +7,269 @@ holds on one binding holds on the other.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Final
 
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event
-from a2a.server.request_handlers.request_handler import RequestHandler, validate_request_params
+from a2a.server.request_handlers.request_handler import validate_request_params
 from a2a.types.a2a_pb2 import (
     AgentCard,
     CancelTaskRequest,
-    DeleteTaskPushNotificationConfigRequest,
     GetExtendedAgentCardRequest,
-    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
-    ListTaskPushNotificationConfigsRequest,
-    ListTaskPushNotificationConfigsResponse,
     ListTasksRequest,
     ListTasksResponse,
     Message,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
-    TaskArtifactUpdateEvent,
-    TaskPushNotificationConfig,
     TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
 )
 from a2a.utils.errors import (
-    ContentTypeNotSupportedError,
-    ExtensionSupportRequiredError,
     InternalError,
     InvalidParamsError,
-    PushNotificationNotSupportedError,
     TaskNotCancelableError,
     TaskNotFoundError,
     UnsupportedOperationError,
 )
 
-from contract.call import RESULT_MEDIA_TYPE
 from contract.errors import SignerUnavailable
-from contract.extension import EXTENSION_URI
-from contract.ids import MAX_ID_BYTES, InvalidId, SessionId, new_id
-from remote_agent.caller import Caller, CallerUser, PresentedGrants
-from remote_agent.door import to_request, to_task
+from contract.ids import new_id
+from remote_agent.caller import Caller
+from remote_agent.door import FollowUp, subscription_request, to_request, to_task, without_rows
+from remote_agent.events import ending, updates, working
+from remote_agent.half_calls import HalfCalls
+from remote_agent.incoming import TERMINAL, caller_of, check_follow_up, check_message, grants_of, require_extension
 from remote_agent.outcome import Answer, Request
-from remote_agent.protocol import NotNow
-from remote_agent.running import Faulty, Owner, Running
+from remote_agent.proposal import call_of
+from remote_agent.protocol import NoPushNotifications, NotNow
+from remote_agent.running import Faulty, Owner, Running, owner_of
 from remote_agent.tasks import TaskMemory
+from remote_agent.underway import Underway
 
-Answerer = Callable[[Request], Awaitable[Answer]]
+Answerer = Callable[[Request, Underway], Awaitable[Answer]]
+Joiner = Callable[[Request, Underway, Underway], Awaitable[Answer]]
+"""Answers a subscription: what was asked, the call that runs, and what is told of the subscription itself."""
 CardFor = Callable[[Caller, tuple[str, ...]], Awaitable[AgentCard]]
 
-GRANTS_KEY = "dataset_agent.grants"
-_TERMINAL = {
-    TaskState.TASK_STATE_COMPLETED,
-    TaskState.TASK_STATE_FAILED,
-    TaskState.TASK_STATE_CANCELED,
-    TaskState.TASK_STATE_REJECTED,
-}
+MAX_DETACHED: Final = 64
+"""Tasks of one client agent that run with nobody waiting; one more is answered when it has ended."""
+
+_SOON_S: Final = 0.1
+"""How long a call that should return immediately is waited for all the same: a hit is there by then."""
 
 
-class GovernedRequestHandler(RequestHandler):
-    """Translates, enforces the extension and remembers tasks; ``answer`` does the work."""
+class GovernedRequestHandler(NoPushNotifications):
+    """Translates, enforces the extension and remembers tasks; ``answer`` and ``join`` do the work."""
 
-    def __init__(self, answer: Answerer, card_for: CardFor, tasks: TaskMemory) -> None:
+    def __init__(
+        self,
+        answer: Answerer,
+        join: Joiner,
+        card_for: CardFor,
+        tasks: TaskMemory,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._answer = answer
+        self._join = join
         self._card_for = card_for
         self._tasks = tasks
+        self._half_calls = HalfCalls()
         self._running: dict[str, Running] = {}
+        self._clock = clock
 
     @validate_request_params
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        caller, request = self._admit_message(params, context, "SendMessage")
-        task_id, context_id = _ids(params.message)
-        running = self._begin(caller, request, task_id, context_id)
-        try:
-            answer = await self._answered(running)
-        finally:
-            await self._end(task_id, running)
-        return self._finish(answer, caller, task_id, context_id)
+        caller, running = self._begin(params, context, "SendMessage")
+        async with running.watched():
+            if params.configuration.return_immediately and self._may_detach(caller):
+                await running.accepted()
+                if not await running.wait(_SOON_S):
+                    running.detached = True
+                    return working(running.task_id, running.context_id, running.progress)
+            return await _whole(running)
 
     @validate_request_params
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
-        caller, request = self._admit_message(params, context, "SendStreamingMessage")
-        task_id, context_id = _ids(params.message)
-        running = self._begin(caller, request, task_id, context_id)
-        try:
-            yield _working(task_id, context_id)
-            answer = await self._answered(running)
-        finally:
-            await self._end(task_id, running)
-        task = self._finish(answer, caller, task_id, context_id)
-        for artifact in task.artifacts:
-            yield TaskArtifactUpdateEvent(task_id=task_id, context_id=context_id, artifact=artifact, last_chunk=True)
-        yield TaskStatusUpdateEvent(task_id=task_id, context_id=context_id, status=task.status, metadata=task.metadata)
+        _, running = self._begin(params, context, "SendStreamingMessage")
+        async with running.watched():
+            async for event in _followed(running, running):
+                yield event
+            for event in ending(await _whole(running)):
+                yield event
+
+    @validate_request_params
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event]:
+        """The events of a task that runs. Its rows only under a fresh leaf for them; without one as ``GetTask``."""
+        caller, grants = caller_of(context), grants_of(context)
+        require_extension(context)
+        running = self._running_of(caller.owner, params.id)
+        if running is None:
+            yield self._waiting(caller.owner, params.id)
+            return
+        if running.is_full:
+            raise UnsupportedOperationError(message="the task has as many subscribers as it may have")
+        async with running.watched():
+            if grants:
+                async for event in self._joined(caller, grants, running):
+                    yield event
+                return
+            async for event in _followed(running, running):
+                yield event
+            for event in ending(without_rows(await _whole(running))):
+                yield event
 
     @validate_request_params
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
-        return self._owned(_caller(context).owner, params.id)
+        return self._owned(caller_of(context).owner, params.id)
 
     @validate_request_params
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        return self._tasks.page(_caller(context).owner, params)
+        return self._tasks.page(caller_of(context).owner, params)
 
     @validate_request_params
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
-        owner = _caller(context).owner
+        owner = caller_of(context).owner
+        running = self._running_of(owner, params.id)
+        if running is not None:
+            if not await running.end():
+                raise TaskNotCancelableError  # it had its outcome before it could be stopped
+            return without_rows(await _whole(running))
         task = self._owned(owner, params.id)
-        running = self._running.get(params.id)
-        if running is None:
+        if task.status.state in TERMINAL:
             raise TaskNotCancelableError
-        if not await running.end():
-            raise TaskNotCancelableError  # it had its outcome before it could be stopped
+        # It waits for input: nothing runs, and each try has its row.
         task.status.state = TaskState.TASK_STATE_CANCELED
+        self._half_calls.drop(owner, params.id)
         self._tasks.remember(owner, task)
         return task
-
-    def on_subscribe_to_task(self, params: SubscribeToTaskRequest, context: ServerCallContext) -> AsyncGenerator[Event]:
-        """Not offered: rows are released only to the request that asked for them, and a repeat is a cache hit."""
-        caller = _caller(context)
-        _require_extension(context)
-        self._owned(caller.owner, params.id)
-        raise UnsupportedOperationError(message="send the call again with a fresh grant instead of subscribing")
 
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
         try:
-            return await self._card_for(_caller(context), _grants(context))
+            return await self._card_for(caller_of(context), grants_of(context))
         except SignerUnavailable as away:  # as for the public card: whoever asks may try again
             raise NotNow(away) from away
 
-    async def on_create_task_push_notification_config(
-        self, params: TaskPushNotificationConfig, context: ServerCallContext
-    ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError
+    async def close(self) -> None:
+        """Stop what still runs, detached or not, and wait until it is recorded."""
+        await asyncio.gather(*(running.end() for running in list(self._running.values())))
 
-    async def on_get_task_push_notification_config(
-        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
-    ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError
+    def _begin(self, params: SendMessageRequest, context: ServerCallContext, method: str) -> tuple[Caller, Running]:
+        """The message under way, after what the protocol itself demands of it. Nothing is awaited in here.
 
-    async def on_list_task_push_notification_configs(
-        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
-    ) -> ListTaskPushNotificationConfigsResponse:
-        raise PushNotificationNotSupportedError
+        So of two further messages of one task, at the same time, only one is taken.
+        """
+        caller, grants = caller_of(context), grants_of(context)
+        require_extension(context)
+        check_message(params)
+        message, follows = params.message, bool(params.message.task_id)
+        if follows:
+            if message.task_id in self._running:
+                self._owned(caller.owner, message.task_id)
+                raise UnsupportedOperationError(message="the task is being answered: wait for it or cancel it")
+            check_follow_up(message, self._owned(caller.owner, message.task_id))
+        task_id, context_id = message.task_id or new_id("task"), message.context_id or new_id("ctx")
+        half = self._half_calls.find(caller.owner, task_id, self._clock()) if follows else None
+        request = to_request(params, caller, grants, method, task_id, FollowUp(half) if follows else None)
+        running = self._running[task_id] = Running(
+            caller.owner,
+            task_id,
+            context_id,
+            lambda underway: self._answer(request, underway),
+            lambda answer: self._keep(answer, caller, task_id, context_id),
+            lambda: self._forget(task_id),
+        )
+        return caller, running
 
-    async def on_delete_task_push_notification_config(
-        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
-    ) -> None:
-        raise PushNotificationNotSupportedError
-
-    def _admit_message(
-        self, params: SendMessageRequest, context: ServerCallContext, method: str
-    ) -> tuple[Caller, Request]:
-        """What the protocol itself demands of a message, before the governed path."""
-        caller, grants = _caller(context), _grants(context)
-        _require_extension(context)
-        _check_ids(params.message)
-        configuration = params.configuration
-        if configuration.HasField("task_push_notification_config"):
-            raise PushNotificationNotSupportedError
-        accepted = set(configuration.accepted_output_modes)
-        if accepted and not accepted & {RESULT_MEDIA_TYPE, "application/*", "*/*"}:
-            raise ContentTypeNotSupportedError(message=f"this agent answers in {RESULT_MEDIA_TYPE}")
-        if params.message.task_id:
-            earlier = self._owned(caller.owner, params.message.task_id)
-            if earlier.status.state in _TERMINAL:
-                raise UnsupportedOperationError(message="the task has ended: send the call without a task id")
-            if params.message.context_id not in ("", earlier.context_id):
-                raise TaskNotFoundError
-            params.message.context_id = earlier.context_id
-        return caller, to_request(params, caller, grants, method)
-
-    def _begin(self, caller: Caller, request: Request, task_id: str, context_id: str) -> Running:
-        if task_id in self._running:
-            raise UnsupportedOperationError(message="the task is being answered: wait for it or cancel it")
-        self._running[task_id] = Running(caller.owner, context_id, lambda: self._answer(request))
-        return self._running[task_id]
-
-    async def _answered(self, running: Running) -> Answer:
-        try:
-            return await running.finish()
-        except Faulty:
-            # The SDK would put the text of the fault, and what it quotes, into the response.
-            raise InternalError(message=InternalError.message) from None
-
-    async def _end(self, task_id: str, running: Running) -> None:
-        """Also where the caller left: what runs for nobody is stopped, and recorded."""
-        try:
-            await running.end()
-        finally:
-            del self._running[task_id]
-
-    def _finish(self, answer: Answer, caller: Caller, task_id: str, context_id: str) -> Task:
-        task = to_task(answer, task_id, context_id)
-        self._tasks.remember(_owner(answer, caller), task)
+    def _keep(self, answer: Answer, caller: Caller, task_id: str, context_id: str) -> Task:
+        """The complete task, after what may be remembered of it is remembered, and the call it may yet complete."""
+        task, owner = to_task(answer, task_id, context_id), _owner(answer, caller)
+        self._tasks.remember(owner, task)
+        call = None if answer.proposal is None else call_of(answer.proposal)
+        if call is None:
+            self._half_calls.drop(owner, task_id)
+        else:
+            self._half_calls.keep(owner, task_id, call, self._clock())
         return task
 
-    def _owned(self, owner: Owner, task_id: str) -> Task:
+    def _forget(self, task_id: str) -> None:
+        self._running.pop(task_id, None)
+
+    async def _joined(self, caller: Caller, grants: tuple[str, ...], running: Running) -> AsyncIterator[Event]:
+        """The same execution, for a subscriber who is judged for it, and recorded, like any caller."""
+        await running.accepted()
+        call = running.underway.call
+        if call is None:
+            raise UnsupportedOperationError(message="the task has no result to wait for")
+        request = subscription_request(running.task_id, call.call, caller, grants)
+        mine = Running(
+            caller.owner,
+            running.task_id,
+            running.context_id,
+            lambda underway: self._join(request, running.underway, underway),
+            lambda answer: to_task(answer, running.task_id, running.context_id),
+        )
+        async with mine.watched():
+            await mine.accepted()
+            decision = mine.underway.decision
+            if mine.underway.authority is None and decision is not None:
+                raise InvalidParamsError(message=f"{decision.reason}: {decision.rationale}")
+            async for event in _followed(running, mine):
+                yield event
+            for event in ending(await _whole(mine)):
+                yield event
+
+    def _may_detach(self, caller: Caller) -> bool:
+        theirs = (one for one in self._running.values() if one.sender[0] == caller.agent)
+        return sum(one.detached for one in theirs) < MAX_DETACHED
+
+    def _running_of(self, owner: Owner, task_id: str) -> Running | None:
         running = self._running.get(task_id)
-        if running is not None and running.owner == owner:
-            return _working(task_id, running.context_id)
+        return running if running is not None and running.is_of(owner) else None
+
+    def _owned(self, owner: Owner, task_id: str) -> Task:
+        running = self._running_of(owner, task_id)
+        if running is not None:
+            return working(task_id, running.context_id, running.progress)
         task = self._tasks.find(owner, task_id)
         if task is None:
             raise TaskNotFoundError
         return task
 
-
-def _check_ids(message: Message) -> None:
-    """Ids are kept and returned: one that is no id is not taken in."""
-    for value in (message.message_id, message.task_id, message.context_id):
-        try:
-            SessionId(value or "none")
-        except InvalidId:
-            raise InvalidParamsError(message=f"an id is text of at most {MAX_ID_BYTES} bytes without NUL") from None
+    def _waiting(self, owner: Owner, task_id: str) -> Task:
+        """A task that waits for input, which has nothing to follow; one that ended cannot be followed."""
+        task = self._owned(owner, task_id)
+        if task.status.state in TERMINAL:
+            raise UnsupportedOperationError(message="the task has ended: send the call again with a fresh grant")
+        return task
 
 
-def _ids(message: Message) -> tuple[str, str]:
-    return message.task_id or new_id("task"), message.context_id or new_id("ctx")
+async def _followed(running: Running, until: Running) -> AsyncIterator[Event]:
+    """That ``running`` works, and how far it is, until ``until`` has its outcome."""
+    first = working(running.task_id, running.context_id, running.progress)
+    yield first
+    async for event in updates(first, running.progress, until.wait):
+        yield event
 
 
-def _working(task_id: str, context_id: str) -> Task:
-    return Task(id=task_id, context_id=context_id, status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
+async def _whole(running: Running) -> Task:
+    try:
+        return await running.finish()
+    except Faulty:
+        # The SDK would put the text of the fault, and what it quotes, into the response.
+        raise InternalError(message=InternalError.message) from None
 
 
 def _owner(answer: Answer, caller: Caller) -> Owner:
     """A task belongs to the verified person; without one, to the agent alone."""
-    grant = answer.grant
-    return caller.owner if grant is None else (caller.agent, grant.issuer, grant.tenant, grant.subject)
-
-
-def _caller(context: ServerCallContext) -> Caller:
-    user = context.user
-    if not isinstance(user, CallerUser):
-        raise InternalError(message="the request was not authenticated")
-    return user.caller
-
-
-def _grants(context: ServerCallContext) -> tuple[str, ...]:
-    presented = context.state.pop(GRANTS_KEY, None)
-    return presented.take() if isinstance(presented, PresentedGrants) else ()
-
-
-def _require_extension(context: ServerCallContext) -> None:
-    if EXTENSION_URI not in context.requested_extensions:
-        raise ExtensionSupportRequiredError(message=f"activate {EXTENSION_URI} in the A2A-Extensions header")
+    return caller.owner if answer.grant is None else owner_of(caller.agent, answer.grant)

@@ -3,7 +3,8 @@
     verify -> admit each capability in scope -> spend -> propose -> record
 
 The reply is INPUT_REQUIRED with a call to send, or with the names, types and allowed values
-that are missing. Rows then need a fresh leaf bound to that call.
+that are missing. Rows then need a fresh leaf bound to that call. Words in a task that remembers
+a call that misses arguments are read for those and for nothing else.
 """
 
 from __future__ import annotations
@@ -11,35 +12,42 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from contract.call import Call
 from contract.grant import VerifiedGrant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import decide
 from control_plane.descriptor import DatasetDescriptor
-from control_plane.interpret import Proposal, interpret
+from control_plane.interpret import interpret, supplement
 from remote_agent.answer import accountable, admission_request, person, record, verify
 from remote_agent.card import only
 from remote_agent.outcome import Answer, Request, Trail
+from remote_agent.proposal import offer_json, proposal_json
 from remote_agent.service import Service, World
+from remote_agent.underway import Underway
 
 Discuss = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
 """Runs the proposing step through an agent runtime and returns what it proposed."""
 
 
-async def negotiate(request: Request, service: Service, discuss: Discuss) -> Answer:
-    """Answer one negotiation. Outcomes are values."""
+async def negotiate(request: Request, service: Service, discuss: Discuss, underway: Underway) -> Answer:
+    """Answer one negotiation. Outcomes are values; ``underway`` learns whose it is."""
     world, now = service.world, service.clock()
     trail = Trail(request=request)
 
     async def path() -> Answer:
-        trail.grant = grant = await verify(request, service, now)
+        trail.grant = underway.grant = grant = await verify(request, service, now)
         trail.decision, descriptors = await _admissible(grant, service.agent_id, world, now)
+        if request.half is not None:
+            descriptors = [_described(request.half, descriptors)]
         await service.state.spend(grant, policy=None, now=now)
-        question = request.question or ""
-        proposal = await discuss(lambda: _propose(question, descriptors, now))
+        proposal = await discuss(lambda: _propose(request, descriptors, now))
         receipt = await record(trail, service)
         return Answer(decision=trail.decision, grant=grant, receipt=receipt, proposal=proposal)
 
-    return await accountable(path, trail, service)
+    try:
+        return await accountable(path, trail, service)
+    finally:
+        underway.end(trail.decision)
 
 
 async def _admissible(
@@ -67,35 +75,18 @@ async def _admissible(
     return next(iter(granted.values())), shown
 
 
-def _propose(question: str, descriptors: list[DatasetDescriptor], now: float) -> dict[str, Any]:
+def _described(half: Call, descriptors: list[DatasetDescriptor]) -> DatasetDescriptor:
+    """The dataset of the call that the words are to complete, where this person may make that call."""
+    for descriptor in descriptors:
+        if descriptor.dataset == half.dataset and descriptor.capability(half.capability) is not None:
+            return descriptor
+    raise NotGranted(Reason.GRANT_WIDENED, "the grant does not cover the call that the task remembers")
+
+
+def _propose(request: Request, descriptors: list[DatasetDescriptor], now: float) -> dict[str, Any]:
     """The proposed call and what it misses, or what could be asked instead."""
-    proposal = interpret(question, descriptors, now=now)
-    if proposal is None:
-        return {
-            "capabilities": [
-                {
-                    "dataset": descriptor.dataset,
-                    "capability": c.name,
-                    "description": c.description,
-                    "parameters": [p.name for p in c.parameters],
-                }
-                for descriptor in descriptors
-                for c in descriptor.capabilities
-            ],
-        }
-    return proposal_json(proposal)
-
-
-def proposal_json(proposal: Proposal) -> dict[str, Any]:
-    """The JSON form of a proposal: the call as it may be sent, and what is missing."""
-    return {
-        "call": {
-            "dataset": proposal.dataset,
-            "capability": proposal.capability,
-            "arguments": dict(proposal.arguments),
-        },
-        "missing": [
-            {"name": m.name, "type": m.type, "values": list(m.values), "description": m.description}
-            for m in proposal.missing
-        ],
-    }
+    words, half = request.question or "", request.half
+    if half is not None:
+        return proposal_json(supplement(words, descriptors[0], half.arguments, half.capability, now=now))
+    proposal = interpret(words, descriptors, now=now)
+    return offer_json(descriptors) if proposal is None else proposal_json(proposal)

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.call import Call, Operation
+from contract.call import Call, Operation, parse_follow_up
 from contract.grant import VerifiedGrant
 from contract.ids import InvocationId, SessionId, new_id
 from contract.principal import Principal
 from contract.result import CacheOutcome, Execution, ResultDocument
+from contract.schema import Parameter
 from contract.scope import Scope, Sensitivity
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.predicate import Upstream
 from evidence.row import Kind, LedgerRow, Side
-from queries.bind import Bound
+from queries.bind import ArgumentsMissing, Bound
 from remote_agent.service import ServedCapability, ServedDataset
 
 _MALFORMED = "send exactly one part: raw application/json with the call, or text to negotiate one"
@@ -28,7 +29,9 @@ class Request:
 
     ``client`` is the authenticated agent; ``on_behalf_of`` the person its assertion names
     as (issuer, tenant, subject). ``grants`` are the ``Execution-Grant`` field lines as they
-    arrived; they are never part of a representation.
+    arrived; they are never part of a representation. ``task_id`` is the task it is answered
+    under; with ``follows`` it is a further message of that task, which remembers the call
+    ``half``, if any.
     """
 
     client: str
@@ -38,6 +41,9 @@ class Request:
     question: str | None = field(default=None, repr=False)
     on_behalf_of: tuple[str, str, str] | None = None
     trace_id: str = ""
+    task_id: str = ""
+    follows: bool = False
+    half: Call | None = field(default=None, repr=False)
     request_id: str = field(default_factory=lambda: new_id("req"))
 
     def grant_header(self) -> str | None:
@@ -49,6 +55,8 @@ class Request:
     def parsed_call(self) -> Call:
         if self.call is None:
             raise NotGranted(Reason.CALL_MALFORMED, _MALFORMED)
+        if self.follows:
+            return parse_follow_up(self.call, task=self.task_id, half=self.half)
         return Call.parse(self.call)
 
 
@@ -67,7 +75,11 @@ class RunIds:
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
-    """A call inside its grant's scope. The last three are ``None`` where this agent serves no such thing."""
+    """A call inside its grant's scope.
+
+    ``served`` and ``capability`` are ``None`` where this agent serves no such thing, ``bound``
+    there too, and where required arguments are ``missing``.
+    """
 
     call: Call
     scope: Scope
@@ -75,12 +87,20 @@ class BoundCall:
     served: ServedDataset | None
     capability: ServedCapability | None
     bound: Bound | None
+    missing: tuple[Parameter, ...] = ()
+
+    def place(self) -> tuple[ServedDataset, ServedCapability]:
+        """What is called; an admitted call always has it."""
+        if self.served is None or self.capability is None:
+            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such capability")
+        return self.served, self.capability
 
     def parts(self) -> tuple[ServedDataset, ServedCapability, Bound]:
-        """The three together; an admitted call always has them."""
-        if self.served is None or self.capability is None or self.bound is None:
-            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such capability")
-        return self.served, self.capability, self.bound
+        """The same with its arguments. Raises ARGUMENTS_MISSING where some have yet to be given."""
+        served, capability = self.place()
+        if self.bound is None:
+            raise ArgumentsMissing(self.missing)
+        return served, capability, self.bound
 
     @property
     def restricted(self) -> bool:
@@ -119,7 +139,7 @@ class Answer:
     """What leaves: always a decision; rows and envelope only with a GRANTED one.
 
     ``receipt`` is ``None`` only where evidence could not be written; then there are no rows.
-    ``proposal`` is the reply to a negotiation.
+    ``proposal`` is the reply to a negotiation, and to a call that misses arguments.
     """
 
     decision: Decision
@@ -171,6 +191,7 @@ class Trail:
             **self._resolved(),
             **self._granted(),
             **self._ran(),
+            task_id=self.request.task_id or None,
             upstream_digest=self.supplied.digest if self.supplied else None,
         )
 

@@ -1,17 +1,27 @@
-"""The messages being answered now: who owns them, and how they are stopped without losing their row."""
+"""The messages being answered now: who owns them, who waits for them, and how they are stopped without losing their row."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
 
+from a2a.types.a2a_pb2 import Task
+
+from contract.grant import VerifiedGrant
+from contract.progress import Progress
 from contract.verdict import NotGranted, Reason
 from remote_agent.outcome import Answer
+from remote_agent.underway import Underway
 
 log = logging.getLogger(__name__)
 
 Owner = tuple[str, ...]
+
+MAX_WATCHERS: Final = 64
+"""For one task: each is a connection that is held open."""
 
 
 class Faulty(Exception):
@@ -19,47 +29,118 @@ class Faulty(Exception):
 
 
 class Running:
-    """One message under way, in an asyncio task of its own.
+    """One message under way, in an asyncio task of its own: one execution, whoever waits for it.
 
-    A task that is cancelled before its first step never runs, and would leave no evidence.
-    So a stop that comes that early is remembered, and takes effect inside the path.
+    It runs as long as somebody waits, or, once it is ``detached``, to its end. ``keep`` makes the
+    answer the complete task and remembers it, once, before the work counts as done; ``ended`` is
+    called after. A task that is cancelled before its first step never runs, and would leave no
+    evidence. So a stop that comes that early is remembered, and takes effect inside the path.
     """
 
-    def __init__(self, owner: Owner, context_id: str, answer: Callable[[], Awaitable[Answer]]) -> None:
-        self.owner = owner
+    def __init__(
+        self,
+        sender: Owner,
+        task_id: str,
+        context_id: str,
+        answer: Callable[[Underway], Awaitable[Answer]],
+        keep: Callable[[Answer], Task],
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.sender = sender
+        self.task_id = task_id
         self.context_id = context_id
+        self.underway = Underway()
+        self.detached = False
+        self._keep = keep
+        self._watchers = 0
         self._started = False
         self._stopped = False
+        self._was_stopped = False
         self._work = asyncio.create_task(self._go(answer))
+        self._work.add_done_callback(lambda work: _note(work, ended))
 
-    def stop(self) -> None:
-        """Cancel what runs; the path records it."""
-        self._stopped = True
-        if self._started:
-            self._work.cancel()
+    def is_of(self, owner: Owner) -> bool:
+        """Whether it is theirs: whoever the client named when it sent it, and the verified person once there is one."""
+        grant = self.underway.grant
+        return owner == self.sender or (grant is not None and owner == owner_of(self.sender[0], grant))
 
-    async def finish(self) -> Answer:
-        """The answer. Raises ``Faulty`` for what the path did not turn into an outcome."""
+    @property
+    def progress(self) -> Progress:
+        return self.underway.progress
+
+    @property
+    def is_done(self) -> bool:
+        return self._work.done()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may wait for it."""
+        return self._watchers >= MAX_WATCHERS
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Wait for it inside. What then runs for nobody is stopped, and recorded, before the block is left."""
+        self._watchers += 1
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+            if not self._watchers and not self.detached:
+                await self.end()
+
+    async def finish(self) -> Task:
+        """The complete task. Raises ``Faulty`` for what the path did not turn into an outcome."""
         try:
             return await asyncio.shield(self._work)
         except asyncio.CancelledError:
-            if not self._work.done():
+            if not self._work.cancelled():
                 raise  # the caller who waits went away, not the work
-            return Answer(decision=NotGranted(Reason.CANCELLED, "the task was cancelled").decision(""))
-        except Exception as fault:
-            log.error("a request failed with %s", type(fault).__name__)
             raise Faulty from None
+        except Exception:
+            raise Faulty from None
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for its end, at most so long; whether it came."""
+        await asyncio.wait({self._work}, timeout=seconds)
+        return self._work.done()
+
+    async def accepted(self) -> None:
+        """Wait until nothing more is judged before it runs, or until it ended."""
+        waiting = asyncio.ensure_future(self.underway.accepted())
+        try:
+            await asyncio.wait({self._work, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
 
     async def end(self) -> bool:
         """Stop what still runs and wait until it is recorded; whether it was stopped before an outcome."""
         if not self._work.done():
-            self.stop()
+            self._stopped = True
+            if self._started:
+                self._work.cancel()
             await asyncio.wait({self._work})
-        return self._work.cancelled()
+        return self._was_stopped
 
-    async def _go(self, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _go(self, answer: Callable[[Underway], Awaitable[Answer]]) -> Task:
         self._started = True
         current = asyncio.current_task()
         if self._stopped and current is not None:
             current.cancel()
-        return await answer()
+        try:
+            answered = await answer(self.underway)
+        except asyncio.CancelledError:
+            self._was_stopped = True
+            stop = NotGranted(Reason.CANCELLED, "the task was cancelled")
+            answered = Answer(decision=self.underway.decision or stop.decision(""), grant=self.underway.grant)
+        return self._keep(answered)
+
+
+def owner_of(agent: str, grant: VerifiedGrant) -> Owner:
+    """The client agent together with the person of a verified grant."""
+    return agent, grant.issuer, grant.tenant, grant.subject
+
+
+def _note(work: asyncio.Task[Task], ended: Callable[[], None]) -> None:
+    ended()
+    if not work.cancelled() and (fault := work.exception()) is not None:
+        log.error("a request failed with %s", type(fault).__name__)

@@ -200,7 +200,7 @@ def test_a_refused_call_is_recorded_with_what_was_asked_for_and_without_what_was
     agent: RunningAgent, asker: Asker
 ) -> None:
     before = len(agent.rows())
-    wrong = asker.call(DATASET, CAPABILITY, {"batch_a": "B001"})
+    wrong = asker.call(DATASET, CAPABILITY, {"batch_a": "B001", "batch_b": 2})
     grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(wrong)))
     for call, header in ((wrong, grant), (wrong, None), (b"not a call", None)):
         asker.send(call, asker.headers(header))

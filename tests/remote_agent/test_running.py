@@ -15,10 +15,12 @@ from contract.verdict import Decision, Reason
 from evidence.checkpoint import Receipt
 from remote_agent.answer import past_cancelling
 from remote_agent.caller import Caller, CallerUser
+from remote_agent.door import to_task
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.outcome import Answer, Request
 from remote_agent.running import Faulty, Running
 from remote_agent.tasks import TaskMemory
+from remote_agent.underway import Underway
 
 GRANTED = Answer(decision=Decision(Reason.PRINCIPAL_AUTHORIZED, "P-1", "1", "permitted"))
 
@@ -30,7 +32,7 @@ class Path:
         self.entered = self.cancelled = 0
         self.go = asyncio.Event()
 
-    async def __call__(self, request: Request | None = None) -> Answer:
+    async def __call__(self, *_: Request | Underway) -> Answer:
         self.entered += 1
         try:
             await self.go.wait()
@@ -45,7 +47,11 @@ async def no_card(*_: Any) -> Any:
 
 
 def handler(path: Path) -> GovernedRequestHandler:
-    return GovernedRequestHandler(path, no_card, TaskMemory(10))
+    return GovernedRequestHandler(path, no_card, no_card, TaskMemory(10))
+
+
+def running(path: Any) -> Running:
+    return Running(("urn:a",), "t", "c", path, lambda answer: to_task(answer, "t", "c"))
 
 
 def context() -> ServerCallContext:
@@ -59,8 +65,7 @@ def message(**members: str) -> SendMessageRequest:
 
 async def test_a_message_stopped_before_its_first_step_still_enters_its_path() -> None:
     path = Path()
-    running = Running(("urn:a",), "c", path)
-    assert await running.end() is True
+    assert await running(path).end() is True
     assert (path.entered, path.cancelled) == (1, 1)
 
 
@@ -117,12 +122,11 @@ async def test_two_messages_cannot_be_answered_under_one_task() -> None:
 
 
 async def test_a_fault_keeps_its_text_to_itself(caplog: pytest.LogCaptureFixture) -> None:
-    async def broken() -> Answer:
+    async def broken(_: Underway) -> Answer:
         raise RuntimeError("cell zebra")
 
-    running = Running(("urn:a",), "c", broken)
     with pytest.raises(Faulty) as fault:
-        await running.finish()
+        await running(broken).finish()
     assert "zebra" not in str(fault.value) + caplog.text
 
 

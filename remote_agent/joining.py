@@ -1,0 +1,74 @@
+"""A subscriber with a grant gets the rows of a running call: of the one execution, under an authority of its own.
+
+    verify -> bind -> admit -> spend -> join -> recheck -> record -> seal -> release
+
+It is the path of a call with another middle: nothing is found or run, the call that runs already
+is waited for. Its rows were made under an authority; a subscriber whose own is not the same in
+every respect that shapes rows gets none of them. Nothing here knows A2A, ADK or HTTP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Final
+
+from contract.authority import Authority
+from contract.verdict import NotGranted, Reason
+from remote_agent.answer import (
+    accountable,
+    admit,
+    bind,
+    describe,
+    recheck,
+    record,
+    release,
+    seal,
+    spend,
+    verify,
+)
+from remote_agent.outcome import Answer, Request, Trail
+from remote_agent.service import Service
+from remote_agent.underway import Underway
+
+_ORIGINS: Final = frozenset({"grant", "decision", "principal", "scope"})
+
+
+async def join(request: Request, joined: Underway, service: Service, underway: Underway) -> Answer:
+    """Answer one subscription to the call ``joined``, whose bytes the request holds. Outcomes are values.
+
+    ``underway`` learns that the subscription itself was accepted.
+    """
+    world, now = service.world, service.clock()
+    trail = Trail(request=request)
+
+    async def path() -> Answer:
+        trail.grant = underway.grant = grant = await verify(request, service, now)
+        trail.call = call = bind(request, grant, service.agent_id, world)
+        trail.decision, authority = await admit(grant, call, world, now)
+        check_same(authority, joined)
+        await spend(authority, service, now)
+        underway.accept(authority, call)
+        ran = await joined.result()
+        trail.supplied, trail.found = ran.supplied, ran.found
+        await recheck(authority, service)
+        statement = describe(authority, ran.call, ran.supplied, ran.found, request, service)
+        receipt = await record(trail, service)
+        envelope = await seal(statement, receipt, service)
+        return release(authority, ran.call, ran.found, receipt, envelope)
+
+    try:
+        return await accountable(path, trail, service)
+    finally:
+        underway.end(trail.decision)
+
+
+def check_same(authority: Authority, joined: Underway) -> None:
+    """That rows made under the joined call's authority are exactly those of this one. Raises GRANT_WIDENED."""
+    if joined.authority is None or _shape(authority) != _shape(joined.authority):
+        raise NotGranted(Reason.GRANT_WIDENED, "the grant is not for exactly what the task is run under")
+
+
+def _shape(authority: Authority) -> list[object]:
+    """Everything of an authority but how it came about: that decides which rows and columns there are."""
+    shaping = (field.name for field in fields(authority) if field.name not in _ORIGINS)
+    return [authority.principal.key, authority.principal.principal_class, *(getattr(authority, n) for n in shaping)]
