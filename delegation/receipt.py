@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from contract.call import RESULT_MEDIA_TYPE
-from contract.result import ResultDocument
+from contract.result import Content, Result
 from contract.scope import Sensitivity
 from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
@@ -38,7 +37,9 @@ def verify_reply(
     call hash, dataset, version, revision, schema version, capability, columns and sensitivity
     within the grant, sensitivity and origin as the card says, the decision beside the rows,
     the ledger receipt, what the statement carries (``check_tree``), and that the bytes are a
-    result with the columns of the card that says the same.
+    result with the columns of the card that says the same. Bytes that are still to be fetched
+    are described in the reply; all of that must be what the statement says, and whoever fetches
+    them compares digest and size.
 
     Of the envelope only what was verified is kept (``bare_envelope``). Raises
     ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
@@ -52,7 +53,7 @@ def verify_reply(
         statement = verify_provenance(
             envelope,
             key,
-            body=reply.body,
+            body=_content(reply),
             agent_id=agent.id,
             leaf_digest=sent.leaf_digest,
             leaf_jti=sent.leaf_jti,
@@ -75,7 +76,7 @@ def verify_reply(
     if capability is None:
         raise _invalid("no verified card declares what the capability returns")
     check_applied(statement, capability, plan.scope.max_sensitivity)
-    document = _document(statement, capability, reply.body)
+    document = _document(statement, capability, reply, plan)
     return Verified(document, envelope, statement, upstream_digest(envelope))
 
 
@@ -132,14 +133,22 @@ def _check_decision(statement: Statement, reply: Reply) -> None:
         raise _invalid("the provenance names another decision than the task")
 
 
-def _document(statement: Statement, capability: DatasetCapability, body: bytes) -> ResultDocument:
-    """The received bytes, where they are what the card declares and say what the statement says."""
+def _content(reply: Reply) -> bytes | Content:
+    return reply.body if reply.stored is None else Content(reply.stored.digest, reply.stored.size)
+
+
+def _document(statement: Statement, capability: DatasetCapability, reply: Reply, plan: Plan) -> Result:
+    """The result, where it is what the card declares and what was asked for, and says what the statement says."""
     told = statement.predicate
     try:
-        document = read_result(body, capability.results, max_rows=capability.max_rows)
+        document = reply.stored or read_result(reply.body, capability.results, max_rows=capability.max_rows)
     except InvalidResult as error:
         raise _invalid(f"the result is not one of {capability.name}: {error}") from error
-    said = (document.row_count, document.truncated, document.as_of, RESULT_MEDIA_TYPE)
+    if document.media_type != plan.media_type:
+        raise _invalid("the result has another form than was asked for")
+    if document.row_count > capability.max_rows:
+        raise _invalid("the result has more rows than the card allows")
+    said = (document.row_count, document.truncated, document.as_of, document.media_type)
     if said != (
         told.authorization.rows_returned,
         told.authorization.truncated,

@@ -36,7 +36,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from pydantic import PrivateAttr
 
-from contract.call import CALL_MEDIA_TYPE, Call
+from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Call
 from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.verdict import VERDICTS, NotGranted, Reason
 from delegation.cards import RemoteCard
@@ -58,11 +58,20 @@ _SHOWN_STATE: Final = {
 class Exchange:
     """One attempt: the call that leaves, how its headers are made, and the first reply to it.
 
-    ``waits`` says that ``prepare`` asks another process for a signature.
+    ``media_type`` is the form the result is wanted in. ``waits`` says that ``prepare`` asks another process for a signature.
     """
 
-    def __init__(self, call: Call, prepare: Callable[[], Sent], *, timeout: float, waits: bool = False) -> None:
+    def __init__(
+        self,
+        call: Call,
+        prepare: Callable[[], Sent],
+        *,
+        timeout: float,
+        waits: bool = False,
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> None:
         self.call = call
+        self.media_type = media_type
         self.prepare = prepare
         self.timeout = timeout
         self.waits = waits
@@ -128,6 +137,7 @@ class SealedTransport(JsonRpcTransport):
     async def send_message(
         self, request: SendMessageRequest, *, context: ClientCallContext | None = None
     ) -> SendMessageResponse:
+        request.configuration.accepted_output_modes[:] = [self._exchange.media_type]
         try:
             async with asyncio.timeout(self._exchange.timeout):
                 reply = from_response(await super().send_message(request, context=context))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from contract.result import StoredResult
 from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
 
 
@@ -47,6 +48,8 @@ class RemoteDecision:
 class Reply:
     """One reply. ``body`` are the result bytes as received, ``envelope`` the DSSE JSON beside them.
 
+    ``stored`` stands in place of ``body`` where the bytes are to be fetched.
+
     ``reason`` is set unless COMPLETED: the remote's own where it gave a readable decision,
     else one of ``REMOTE_*``.
     """
@@ -60,6 +63,7 @@ class Reply:
     error: Mapping[str, Any] | None = None
     proposal: Mapping[str, Any] | None = None
     body: bytes = field(default=b"", repr=False)
+    stored: StoredResult | None = None
     envelope: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @classmethod

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,9 +13,10 @@ from a2a.types.a2a_pb2 import Artifact, Part, SendMessageResponse, Task, TaskSta
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 
-from contract.call import RESULT_MEDIA_TYPE
+from contract.call import ARROW_MEDIA_TYPE, RESULT_MEDIA_TYPE
 from contract.canonical import InvalidJson, parse_json
-from contract.extension import DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY
+from contract.extension import DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY, RESULT_KEY
+from contract.result import StoredResult, instant
 from contract.verdict import VERDICTS, Reason, Verdict
 from delegation.reply import Outcome, RemoteDecision, Reply
 from evidence.limits import MAX_LEVELS, envelope_bytes
@@ -24,6 +26,10 @@ _MAX_ENVELOPE: Final = envelope_bytes(MAX_LEVELS - 1)  # whoever asks has a leve
 _MAX_PROPOSAL: Final = 256 * 1024
 _MAX_TEXT: Final = 500
 _MAX_ID: Final = 200
+_MAX_URL: Final = 2_000
+_STORED_TYPES: Final = (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE)
+_STORED_MEMBERS: Final = {"sha256", "size", "row_count", "truncated", "as_of", "expires_at"}
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class _Unreadable(Exception):
@@ -48,7 +54,9 @@ def _completed(task: Task, task_id: str) -> Reply:
         raise _Unreadable("a completed task has no GRANTED decision")
     if sorted(artifact.name for artifact in task.artifacts) != ["provenance", "result"]:
         raise _Unreadable("a completed task has one result and one provenance artifact")
-    body = _only_raw(_artifact(task, "result"), RESULT_MEDIA_TYPE)
+    result = _artifact(task, "result")
+    stored = _stored(result, task_id) if any(part.HasField("url") for part in result.parts) else None
+    body = b"" if stored else _only_raw(result, RESULT_MEDIA_TYPE)
     sealed = _only_raw(_artifact(task, "provenance"), PROVENANCE_MEDIA_TYPE)
     metadata = _metadata(task)
     return Reply(
@@ -57,6 +65,7 @@ def _completed(task: Task, task_id: str) -> Reply:
         decision=decision,
         receipt=_object(metadata, RECEIPT_KEY),
         body=body,
+        stored=stored,
         envelope=_json_object(sealed, "provenance", _MAX_ENVELOPE),
     )
 
@@ -181,6 +190,37 @@ def _only_raw(artifact: Artifact, media_type: str) -> bytes:
     if len(parts) != 1 or not parts[0].HasField("raw") or parts[0].media_type != media_type:
         raise _Unreadable(f"the {artifact.name} artifact is not one raw {media_type} part")
     return bytes(parts[0].raw)
+
+
+def _stored(artifact: Artifact, task_id: str) -> StoredResult:
+    """What the one ``url`` part says of bytes that wait elsewhere; nothing of it is believed yet."""
+    parts: list[Part] = list(artifact.parts)
+    if len(parts) != 1 or parts[0].media_type not in _STORED_TYPES:
+        raise _Unreadable("the result artifact is not one url part of a known media type")
+    told = _object(whole_numbers(_plain_object(parts[0].metadata)), RESULT_KEY)
+    if told is None or set(told) != _STORED_MEMBERS:
+        raise _Unreadable("what is to be fetched is not described")
+    counts = [told["size"], told["row_count"]]
+    if not all(type(count) is int and 0 <= count < 2**53 for count in counts) or type(told["truncated"]) is not bool:
+        raise _Unreadable("what is to be fetched has a count that is none")
+    if not isinstance(told["sha256"], str) or _DIGEST.fullmatch(told["sha256"]) is None:
+        raise _Unreadable("what is to be fetched has no digest")
+    try:
+        instant(str(told["as_of"]))
+        expires_at = instant(str(told["expires_at"])).timestamp()
+    except ValueError as error:
+        raise _Unreadable("what is to be fetched has an instant that is none") from error
+    return StoredResult(
+        result_id=task_id,
+        url=_plain(parts[0].url, _MAX_URL),
+        media_type=parts[0].media_type,
+        digest=told["sha256"],
+        size=told["size"],
+        row_count=told["row_count"],
+        truncated=told["truncated"],
+        as_of=str(told["as_of"]),
+        expires_at=expires_at,
+    )
 
 
 def _json_object(raw: bytes, what: str, limit: int) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.call import Call, Operation
-from contract.result import ResultDocument
+from contract.call import RESULT_MEDIA_TYPE, Call, Operation
+from contract.result import Result
 from contract.scope import Scope
 from contract.signing import Signer
 from contract.verdict import NotGranted, Reason
@@ -22,7 +22,7 @@ METHOD = "SendMessage"
 class Plan:
     """One admitted call, the scope it needs, and the chain it is sent under. The chain is in no representation.
 
-    ``scope`` is of the call's own dataset. ``narrow`` are the scopes a leaf is narrowed to, and
+    ``media_type`` is the form the result is wanted in. ``scope`` is of the call's own dataset. ``narrow`` are the scopes a leaf is narrowed to, and
     ``max_depth`` how deep it may be delegated; ``None`` leaves them as the chain has them.
     """
 
@@ -32,6 +32,7 @@ class Plan:
     chain: tuple[str, ...] = field(repr=False)
     narrow: tuple[Scope, ...] | None = None
     max_depth: int | None = None
+    media_type: str = RESULT_MEDIA_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Rows whose provenance was verified, with the envelope that proves it."""
+    """Rows whose provenance was verified, with the envelope that proves it; or what is proven of rows still to be fetched."""
 
-    document: ResultDocument = field(repr=False)
+    document: Result = field(repr=False)
     envelope: Mapping[str, Any] = field(repr=False)
     statement: Statement = field(repr=False)
     upstream_digest: str
@@ -69,8 +70,11 @@ def send_with_leaf(
     now: float,
     ttl: int,
     headers: Callable[[str, str], Mapping[str, str]],
+    operation: Operation | None = None,
 ) -> Sent:
     """A fresh leaf for exactly the plan's bytes, and the headers that ``headers(agent id, grant)`` makes of it.
+
+    ``operation`` is another one within the same plan: to fetch what its call left.
 
     The plan is checked here, where it is consumed, and not only where it was made. Raises
     ``NotGranted`` where it is not the call of its scope, and as ``grants.derive.derive``.
@@ -84,7 +88,7 @@ def send_with_leaf(
         plan.chain,
         signer,
         audience=audience,
-        operation=Operation(METHOD, call_hash=call.call_hash),
+        operation=operation or Operation(METHOD, call_hash=call.call_hash),
         now=now,
         ttl=ttl,
         narrow=plan.narrow,

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from contract.canonical import sha256_hex
+from contract.result import Content
 from contract.signing import PublicKey
 from evidence.checkpoint import InvalidReceipt, Receipt
 from evidence.dsse import InvalidProvenance, open_envelope, signing_key, upstream_digest
@@ -19,7 +19,7 @@ def verify_provenance(
     envelope: Any,
     key: PublicKey,
     *,
-    body: bytes,
+    body: bytes | Content,
     agent_id: str | None = None,
     leaf_digest: str | None = None,
     leaf_jti: str | None = None,
@@ -31,6 +31,9 @@ def verify_provenance(
 ) -> Statement:
     """The statement, where ``key`` signed it over exactly ``body`` for the grant the caller derived.
 
+    ``body`` are the bytes, or what they are said to be by whoever has them: then they are to
+    be compared with that when they come.
+
     ``key`` is the pinned key of the agent that was asked (from trust, or the ``cnf`` of
     the leaf); the envelope's ``keyid`` is not read. A root agent gives every keyword;
     an offline reader gives those it knows: what is ``None`` is *not* checked.
@@ -40,7 +43,8 @@ def verify_provenance(
     ``type``, ``schema``, ``digest``, ``ledger``, or the member that is another one's.
     """
     statement = read_statement(open_envelope(envelope, key))
-    if statement.result_digest != sha256_hex(body) or statement.predicate.result.size != len(body):
+    content = Content.of(body) if isinstance(body, bytes) else body
+    if content != Content(statement.result_digest, statement.predicate.result.size):
         raise InvalidProvenance("digest", "the provenance is for other result bytes")
     told = statement.predicate
     expected = {
@@ -61,7 +65,7 @@ def verify_provenance(
 
 
 def verify_saved(
-    envelope: Any, keys: tuple[PublicKey, ...], *, body: bytes, agent_id: str
+    envelope: Any, keys: tuple[PublicKey, ...], *, body: bytes | Content, agent_id: str
 ) -> tuple[Statement, PublicKey]:
     """The statement of an answer that was kept, and which of the agent's keys signed it.
 

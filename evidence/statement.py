@@ -14,9 +14,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from contract.authority import Authority
-from contract.call import RESULT_MEDIA_TYPE
 from contract.canonical import digest
-from contract.result import CacheOutcome, Execution, ResultDocument
+from contract.result import CacheOutcome, Execution, Result
 from contract.scope import rows_to_json
 from contract.signing import Signer
 from contract.verdict import Decision, NotGranted, Reason
@@ -76,7 +75,7 @@ def draft(
     call_hash: str,
     requested_dataset: str,
     template_digest: str,
-    document: ResultDocument,
+    document: Result,
     execution: Execution,
     cache: CacheOutcome,
     invocation: Invocation,
@@ -85,7 +84,6 @@ def draft(
     tool_name: str | None = None,
     max_rows: int | None = None,
     max_bytes: int | None = None,
-    media_type: str = RESULT_MEDIA_TYPE,
     upstream: Sequence[Upstream] = (),
 ) -> Draft:
     """The provenance of ``document`` under ``authority``.
@@ -101,7 +99,6 @@ def draft(
     return _complete(
         level=len(grant.jtis),
         document=document,
-        media_type=media_type,
         predicate={
             "agent": {"id": agent_id},
             "grant": {
@@ -160,7 +157,7 @@ def relay(
     *,
     agent_id: str,
     decision: Decision,
-    document: ResultDocument,
+    document: Result,
     invocation: Invocation,
     now: float,
     task_id: str | None,
@@ -174,7 +171,6 @@ def relay(
     return _complete(
         level=1,
         document=document,
-        media_type=told["result"]["media_type"],
         predicate={
             **{name: told[name] for name in ("grant", "operation", "dataset", "authorization", "cache")},
             "agent": {"id": agent_id},
@@ -231,12 +227,12 @@ def _relayed(execution: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "tool_origin": _A2A}
 
 
-def _complete(*, document: ResultDocument, media_type: str, predicate: dict[str, Any], level: int) -> Draft:
+def _complete(*, document: Result, predicate: dict[str, Any], level: int) -> Draft:
     """``level`` is the place of the statement in the tree it becomes part of (``check_tree``).
 
     What is of the closed model, within its sizes, is JSON that every verifier reads.
     """
-    result = {"media_type": media_type, "size": len(document.body), "as_of": document.as_of}
+    result = {"media_type": document.media_type, "size": document.size, "as_of": document.as_of}
     body = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": RESULT_NAME, "digest": {"sha256": document.digest}}],

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
 from contract.extension import PROVENANCE_MEDIA_TYPE
-from contract.result import ResultDocument
+from contract.result import ResultDocument, StoredResult
+from contract.schema import ResultColumn, schema_member
 from contract.verdict import Decision, Verdict
 from control_plane.descriptor import DatasetDescriptor
 from delegation.reply import Reply
+from evidence.row import rfc3339
 from root_agent.asking import Answer, Asking
 
 _SHOWN_ROWS: Final = 50
@@ -40,7 +43,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "missing": [missing.to_json() for missing in target.missing] if target else [],
         "agent": _agent(asking),
         "cache": _cache(asking) if shown else None,
-        "result": orjson.loads(answer.document.body) if answer.document is not None else None,
+        "result": _result(answer),
         "provenance": _provenance(asking) if shown else None,
         "visited_nodes": list(asking.visited),
         "discovery": dict(asking.funnel),
@@ -64,9 +67,10 @@ def summary(answer: Answer) -> str:
         policy = f" (policy {decision.policy_id})" if decision.policy_id else ""
         return f"{decision.verdict.value} {decision.reason.value}{policy}: {decision.rationale}."
     outcome = asking.verified.statement.predicate.cache.outcome if asking.verified else "unknown"
+    waits = f"; {answer.document.size} bytes wait to be fetched" if isinstance(answer.document, StoredResult) else ""
     return (
         f"GRANTED: {answer.document.row_count} rows of {descriptor.dataset} {descriptor.version}, revision "
-        f"{descriptor.revision}, as of {answer.document.as_of}; cache {outcome}; provenance verified."
+        f"{descriptor.revision}, as of {answer.document.as_of}; cache {outcome}; provenance verified{waits}."
     )
 
 
@@ -77,6 +81,38 @@ def table(document: ResultDocument) -> str:
     lines += ["\t".join("" if cell is None else str(cell) for cell in row) for row in result["rows"][:_SHOWN_ROWS]]
     hidden = len(result["rows"]) - _SHOWN_ROWS
     return "\n".join(lines + ([f"... and {hidden} more rows"] if hidden > 0 else []))
+
+
+def stored_json(stored: StoredResult, columns: Sequence[ResultColumn]) -> dict[str, Any]:
+    """What is known, and proven, of a result before it is fetched: everything but its rows."""
+    return {
+        "schema": [schema_member(column) for column in columns],
+        "rows": None,
+        "row_count": stored.row_count,
+        "truncated": stored.truncated,
+        "as_of": stored.as_of,
+        "media_type": stored.media_type,
+        "size": stored.size,
+        "sha256": stored.digest,
+        "result_id": stored.result_id,
+        "expires_at": rfc3339(stored.expires_at),
+    }
+
+
+def columns_of(answer: Answer) -> tuple[ResultColumn, ...]:
+    """The columns that the verified card declares of the result; none where nothing was resolved."""
+    descriptor, target = _descriptor(answer.asking), answer.asking.target
+    capability = descriptor.capability(target.call.capability) if descriptor and target else None
+    return () if capability is None else capability.results
+
+
+def _result(answer: Answer) -> dict[str, Any] | None:
+    document = answer.document
+    if document is None:
+        return None
+    if isinstance(document, StoredResult):
+        return stored_json(document, columns_of(answer))
+    return dict(orjson.loads(document.body))
 
 
 def _root_decision(answer: Answer) -> Decision:

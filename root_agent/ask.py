@@ -159,7 +159,10 @@ async def plan(asking: Asking, service: Service) -> Asking:
             max_depth=1 + len(asking.hops),
         ),
     )
-    return replace(asking, plan=Plan(Call.parse(target.call.encode()), asked.agent_id, scope, (token,)))
+    planned = Plan(
+        Call.parse(target.call.encode()), asked.agent_id, scope, (token,), media_type=asking.wanted.media_type
+    )
+    return replace(asking, plan=planned)
 
 
 def prepare(asking: Asking, service: Service) -> Sent:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from contract.call import MAX_CALL_BYTES, encode_call
+from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, RESULT_MEDIA_TYPE, encode_call
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import InvocationId, SessionId, is_slug, new_id
 from contract.principal import Principal
-from contract.result import ResultDocument
+from contract.result import Result
 from contract.verdict import Decision, Verdict
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.registry import InvalidDataset
@@ -39,18 +39,25 @@ class TypedCall:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks: a question in words or a typed call, exactly one of the two."""
+    """What a person asks: a question in words or a typed call, exactly one of the two; and in which form.
+
+    ``media_type`` is the form of the result: JSON, which comes in the reply where it is small,
+    or Arrow, which is always fetched.
+    """
 
     question: str | None = field(default=None, repr=False)
     call: TypedCall | None = None
+    media_type: str = RESULT_MEDIA_TYPE
 
     @classmethod
-    def of(cls, question: object = None, call: object = None) -> Wanted:
+    def of(cls, question: object = None, call: object = None, media_type: str = RESULT_MEDIA_TYPE) -> Wanted:
         """Checked at the door. Raises INVALID_INPUT with one line that says what to send."""
         if (question is None) == (call is None):
             raise _invalid("root_agent.ask.shape", "send either a question or a dataset, a capability and arguments")
+        if media_type not in (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE):
+            raise _invalid("root_agent.ask.form", f"a result comes as {RESULT_MEDIA_TYPE} or {ARROW_MEDIA_TYPE}")
         if call is not None:
-            return cls(call=_typed(call))
+            return cls(call=_typed(call), media_type=media_type)
         if not isinstance(question, str) or not question.strip():
             raise _invalid("root_agent.question.empty", "the question is empty: ask something in words")
         if len(question) > MAX_QUESTION_CHARS:
@@ -59,7 +66,7 @@ class Wanted:
             question.encode()
         except UnicodeEncodeError as error:
             raise _invalid("root_agent.question.unicode", "the question is not valid Unicode text") from error
-        return cls(question=question)
+        return cls(question=question, media_type=media_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +108,14 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the person gets. ``document`` is there only after GRANTED, verified and recorded."""
+    """What the person gets. ``document`` is there only after GRANTED, verified and recorded.
+
+    A ``StoredResult`` is proven and is still to be fetched.
+    """
 
     asking: Asking
     decision: Decision
-    document: ResultDocument | None = None
+    document: Result | None = None
     evidence: Mapping[str, Any] | None = None
 
     @property

@@ -12,6 +12,7 @@ from google.adk.apps.app import App
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
+from contract.call import RESULT_MEDIA_TYPE
 from contract.errors import Component, DatasetAgentError
 from contract.ids import SessionId
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
@@ -67,20 +68,35 @@ class RootAgent:
         self._sessions = InMemorySessionService()
         self._runner = open_runner(build_app(lambda: self.service, self._desk), self._sessions)
 
-    async def ask(self, person_token: str | None, *, question: object = None, call: object = None) -> Answer:
+    async def ask(
+        self,
+        person_token: str | None,
+        *,
+        question: object = None,
+        call: object = None,
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> Answer:
         """Ask on behalf of the person an identity token stands for.
 
         Raises as ``ask_for``, and ``DatasetAgentError`` UNAUTHENTICATED or UNAVAILABLE.
         """
-        return await self.ask_for(await self.service.person(person_token), question=question, call=call)
+        person = await self.service.person(person_token)
+        return await self.ask_for(person, question=question, call=call, media_type=media_type)
 
-    async def ask_for(self, person: RequestContext, *, question: object = None, call: object = None) -> Answer:
+    async def ask_for(
+        self,
+        person: RequestContext,
+        *,
+        question: object = None,
+        call: object = None,
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> Answer:
         """Ask on behalf of a verified person.
 
         ``question`` is text; ``call`` a mapping with dataset, capability and arguments. Raises
         ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
-        asking = _asking(person, Wanted.of(question, call), SessionId.generate())
+        asking = _asking(person, Wanted.of(question, call, media_type), SessionId.generate())
         self._desk.open(asking)
         run = asyncio.ensure_future(self._run(asking))
         try:
@@ -132,11 +148,18 @@ class RootAgent:
         await self._runner.close()
 
 
-async def ask(service: Service, person_token: str | None, *, question: object = None, call: object = None) -> Answer:
+async def ask(
+    service: Service,
+    person_token: str | None,
+    *,
+    question: object = None,
+    call: object = None,
+    media_type: str = RESULT_MEDIA_TYPE,
+) -> Answer:
     """One question through a root agent of its own; see ``RootAgent.ask``."""
     root = RootAgent(service)
     try:
-        return await root.ask(person_token, question=question, call=call)
+        return await root.ask(person_token, question=question, call=call, media_type=media_type)
     finally:
         await root.close()
 

@@ -16,6 +16,7 @@ from google.adk.workflow import DEFAULT_ROUTE, START, FunctionNode, Workflow
 from google.genai import types
 
 from contract.key_ring import waits
+from contract.result import ResultDocument
 from contract.verdict import NotGranted, Reason, Verdict
 from delegation.cards import CardBook
 from delegation.remote import Delegate, Exchange
@@ -112,6 +113,7 @@ class Nodes:
             lambda: ask.prepare(asking, service),
             timeout=service.call_timeout,
             waits=waits(service.holder),
+            media_type=planned.media_type,
         )
         await ctx.run_node(Delegate(card, exchange, cards.http))
         return ask.settle(asking, service, exchange.sent, exchange.reply)
@@ -124,7 +126,7 @@ class Nodes:
         if answer is None:
             raise NotGranted(Reason.EXECUTION_FAILED, "the path ended without an answer")
         events = [_say(summary(answer), _public(node, asking))]
-        if not self._desk.is_claimed(invocation_id) and answer.document is not None:
+        if not self._desk.is_claimed(invocation_id) and isinstance(answer.document, ResultDocument):
             # Shown to the developer's terminal; a partial event is never appended to a session.
             events.insert(0, Event(partial=True, content=_text(table(answer.document))))
         self._desk.finish(invocation_id)
