@@ -17,6 +17,7 @@ from contract.ids import MAX_ID_BYTES, Slug, Version
 from contract.minimum_group import GroupRule, MinimumGroup
 from contract.schema import Parameter, ResultColumn, Strict, Table, Text
 from contract.scope import Sensitivity
+from control_plane.source_facts import AUTO, FROM_SOURCE, SourceFacts
 
 
 class Effect(StrEnum):
@@ -272,11 +273,26 @@ class DatasetManifest(DatasetDescriptor):
     """A dataset's folder: ``descriptor.yaml`` with base tables and templates.
 
     Its tables are all files, or all tables of BigQuery, which ``bigquery`` says how to ask.
+    ``revision`` and ``as_of`` may be left to the source (``auto``, or absent), or to a command.
     """
 
+    revision: Version = AUTO
+    as_of: datetime = Field(default=FROM_SOURCE, strict=False)
+    revision_command: tuple[Text, ...] = Field(default=(), max_length=32, strict=False)
     capabilities: tuple[CapabilityManifest, ...] = Field(min_length=1, strict=False)
     tables: tuple[Table, ...] = Field(min_length=1, strict=False)
     bigquery: BigQuery | None = None
+
+    @field_validator("as_of", mode="before")
+    @classmethod
+    def _left_to_the_source(cls, value: Any) -> Any:
+        return FROM_SOURCE if value == AUTO else value
+
+    @model_validator(mode="after")
+    def _told_once(self) -> Self:
+        if self.revision_command and self.revision != AUTO:
+            raise ValueError(f"dataset {self.dataset} states its revision and names a command for it; keep one")
+        return self
 
     @model_validator(mode="after")
     def _unique_tables(self) -> Self:
@@ -301,7 +317,32 @@ class DatasetManifest(DatasetDescriptor):
                     raise ValueError(f"capability {capability.name} has a budget of bytes; only BigQuery bills bytes")
         return self
 
+    @property
+    def asks_its_source(self) -> bool:
+        """Whether the revision or the age is still to be told."""
+        return self.revision == AUTO or self.as_of == FROM_SOURCE
+
+    def told(self, facts: SourceFacts) -> Self:
+        """With what the source says of itself, where the descriptor leaves it open. Raises ``ValueError``."""
+        as_of = facts.as_of if self.as_of == FROM_SOURCE else self.as_of
+        if as_of is None:
+            raise ValueError(f"the source of {self.dataset} does not tell when it was changed; state as_of")
+        revision = facts.revision if self.revision == AUTO else self.revision
+        return self.model_copy(update={"revision": revision, "as_of": as_of})
+
     def published(self) -> DatasetDescriptor:
-        """The half that may leave the service: no table, no file name, no account, no budget."""
-        raw = self.model_dump(exclude={"tables": True, "bigquery": True, "capabilities": {"__all__": _UNPUBLISHED}})
+        """The half that may leave the service: no table, no file name, no account, no budget.
+
+        Raises ``ValueError`` where the source is still to be asked.
+        """
+        if self.asks_its_source:
+            raise ValueError(f"dataset {self.dataset} has no revision yet: its source was not asked")
+        raw = self.model_dump(
+            exclude={
+                "tables": True,
+                "bigquery": True,
+                "revision_command": True,
+                "capabilities": {"__all__": _UNPUBLISHED},
+            }
+        )
         return DatasetDescriptor.model_validate(raw)

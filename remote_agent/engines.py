@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from contract.errors import Category, Component, DatasetAgentError
@@ -49,9 +51,11 @@ def bigquery_options(manifest: DatasetManifest, told: BigQuery, settings: Settin
     )
 
 
-def _on_bigquery(manifest: DatasetManifest, told: BigQuery, settings: Settings, mask_key: bytes) -> Engine:
+@contextmanager
+def needs_bigquery(dataset: str) -> Iterator[None]:
+    """Around an import of what the extra ``bigquery`` installs. Raises a CONFIGURATION fault without it."""
     try:
-        from queries.bigquery_engine import BigQueryEngine
+        yield
     except ModuleNotFoundError as absent:
         if not (absent.name or "").startswith(("google", "grpc")):
             raise
@@ -59,8 +63,13 @@ def _on_bigquery(manifest: DatasetManifest, told: BigQuery, settings: Settings, 
             Component.REMOTE_AGENT,
             Category.CONFIGURATION,
             "remote_agent.bigquery.extra",
-            f"dataset {manifest.dataset} lies in BigQuery: install dataset-agent[bigquery]",
+            f"dataset {dataset} lies in BigQuery: install dataset-agent[bigquery]",
         ) from None
+
+
+def _on_bigquery(manifest: DatasetManifest, told: BigQuery, settings: Settings, mask_key: bytes) -> Engine:
+    with needs_bigquery(manifest.dataset):
+        from queries.bigquery_engine import BigQueryEngine
     return BigQueryEngine.open(
         manifest.dataset,
         manifest.version,

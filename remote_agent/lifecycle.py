@@ -25,8 +25,9 @@ from grants.state import open_state
 from grants.trust import Trust, load_trust
 from remote_agent.card import public_card_json
 from remote_agent.service import Service, World
+from remote_agent.sources import sources_changed
 from remote_agent.upstreams import A2aUpstreams
-from remote_agent.watching import Stamps, stamps_of, watch
+from remote_agent.watching import Stamps, stamps_of, watch, watch_sources
 from remote_agent.world import close_world, load_world
 
 log = logging.getLogger(__name__)
@@ -110,9 +111,17 @@ class Lifecycle:
             self._retire(old)
 
     async def watch(self, reload: Callable[[], Awaitable[None]]) -> None:
-        """Call ``reload`` after every edit below the datasets folder, until cancelled."""
-        if self.settings.watch_interval:
-            await watch(self.settings.datasets, self.settings.watch_interval, taken=lambda: self.stamps, reload=reload)
+        """Call ``reload`` after every edit below the datasets folder or of a source elsewhere, until cancelled."""
+        settings = self.settings
+        async with asyncio.TaskGroup() as watching:
+            if settings.watch_interval:
+                files = watch(settings.datasets, settings.watch_interval, taken=lambda: self.stamps, reload=reload)
+                watching.create_task(files)
+            if settings.source_interval:
+                watching.create_task(watch_sources(settings.source_interval, changed=self._elsewhere, reload=reload))
+
+    async def _elsewhere(self) -> bool:
+        return await sources_changed(self.settings, self.service.world)
 
     def status(self) -> dict[str, Any]:
         """What is served now, for operators; no secret."""

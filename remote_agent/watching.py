@@ -7,9 +7,10 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 Stamp = tuple[int, int, int, int]
 Stamps = Mapping[str, Stamp]
 """Of each file below a folder its size, times of modification and change in nanoseconds, and inode."""
@@ -70,8 +71,25 @@ async def watch(
         now = await asyncio.to_thread(stamps_of, folder)
         if now == before and now != taken():
             log.info("the datasets folder was edited: reloading")
-            try:
-                await reload()
-            except Exception as error:  # whatever one edit holds, the next one is noticed
-                log.error("a reload failed: %s", type(error).__name__)
+            await _tried(reload())
         before = now
+
+
+async def watch_sources(
+    interval: float, *, changed: Callable[[], Awaitable[bool]], reload: Callable[[], Awaitable[None]]
+) -> None:
+    """Call ``reload`` whenever ``changed`` says so, until cancelled; it is asked once an interval."""
+    while True:
+        await asyncio.sleep(interval)
+        if await _tried(changed()):
+            log.info("a source elsewhere has changed: reloading")
+            await _tried(reload())
+
+
+async def _tried(step: Awaitable[T]) -> T | None:
+    """Whatever one round holds, the next change is noticed."""
+    try:
+        return await step
+    except Exception as error:
+        log.error("looking for edits failed: %s", type(error).__name__)
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +23,7 @@ from queries.supplied import SuppliedRelation
 from queries.template import Template, TemplateError, load_template
 from remote_agent.engines import open_engine
 from remote_agent.service import ServedCapability, ServedDataset, World
+from remote_agent.sources import ask_source
 
 log = logging.getLogger(__name__)
 _UNUSED_MASK_KEY: Final = bytes(32)  # where nothing is executed, nothing is masked
@@ -116,7 +118,8 @@ async def _open(
     """The dataset, open; or in one line why it cannot be served."""
     manifest, folder = registry.datasets[name], registry.path(name)
     try:
-        # Building and parsing take seconds of CPU: requests are answered meanwhile.
+        # Digests, building and parsing take seconds of CPU: requests are answered meanwhile.
+        manifest = await asyncio.to_thread(ask_source, manifest, folder, settings, time.time())
         engine = await asyncio.to_thread(open_engine, manifest, folder, settings, mask_key, scratch)
         return await _checked(manifest, folder, engine)
     except DatasetAgentError as error:
