@@ -44,7 +44,9 @@ def parameters(
     ``supplied`` the rows of ``bound_rows``. Raises ``NotGranted(ARGUMENTS_INVALID)`` or
     ``RESULT_INVALID`` for a NULL inside a STRUCT or ARRAY that BigQuery's API has no form for.
     """
-    out = [_named(name, kind, values.get(name)) for name, kind in types(template, shape).items() if name != SUPPLIED]
+    out = [_named(name, kind, values.get(name)) for name, kind in _types(template, shape).items()]
+    if MASK_KEY in values:
+        out.append(_named(MASK_KEY, _STRING, values[MASK_KEY]))
     out.extend(_named(f"{ABSENT}{name}", _BOOL, values.get(name) is None) for name in sorted(absent_of(template)))
     if template.supplied is not None:
         fields = bound_fields(template)
@@ -56,11 +58,10 @@ def parameters(
     return out
 
 
-def types(template: Template, shape: Shape) -> dict[str, Type]:
-    """The parameters of the text under ``shape`` by name, but for those that say that another is NULL."""
+def _types(template: Template, shape: Shape) -> dict[str, Type]:
+    """The parameters that the template and the conditions of ``shape`` name."""
     found = {parameter.name: declared_type(parameter) for parameter in template.parameters}
     found.update((condition.parameter, Type(condition.type, condition.repeated)) for condition in shape.conditions)
-    found[MASK_KEY] = _STRING
     return found
 
 
