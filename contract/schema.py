@@ -166,11 +166,15 @@ class Parameter(Typed):
     match; the interpreter also uses it to find the argument in a question. ``values`` closes
     the domain; ``synonyms`` maps a value to other words for it. ``minimum`` and ``maximum`` are inclusive, as
     numbers or ISO text. ``repeated`` makes it an ARRAY whose order and duplicates carry
-    no meaning. A parameter with neither ``default`` nor ``nullable`` is required.
+    no meaning; with ``ordered`` they do, as they always do in an ARRAY of STRUCT and in a field.
+    ``wildcards`` makes a STRING a pattern of LIKE, in which ``%`` and ``_`` stand for any text.
+    Of a STRUCT, ``max_length`` bounds each text and ``max_items`` each list. A parameter with neither ``default`` nor ``nullable`` is required.
     """
 
     description: Text
     repeated: bool = False
+    ordered: bool = False
+    wildcards: bool = False
     nullable: bool = False
     default: Any = None
     values: tuple[str, ...] = Field(default=(), strict=False)
@@ -192,6 +196,10 @@ class Parameter(Typed):
                 raise ValueError(f"parameter {self.name}: pattern: {error}") from error
         if (self.pattern is not None or self.values) and self.type is not SqlType.STRING:
             raise ValueError(f"parameter {self.name}: pattern and values are for STRING")
+        if self.ordered and not self.repeated:
+            raise ValueError(f"parameter {self.name}: ordered is for a repeated parameter")
+        if self.wildcards and (self.type is not SqlType.STRING or self.repeated):
+            raise ValueError(f"parameter {self.name}: wildcards is for one STRING")
         if set(self.synonyms) - set(self.values):
             raise ValueError(f"parameter {self.name}: synonyms name a value that is not in values")
         if self.name.startswith("__"):

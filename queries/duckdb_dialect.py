@@ -15,6 +15,7 @@ from sqlglot import exp
 from contract.schema import SqlType
 from queries.duckdb_types import TYPES, duckdb_type
 from queries.masks import MASK_HASH, MASK_TRUNCATE
+from queries.names import output_items
 from queries.typed import source_type, sql_type, type_of
 
 S = SqlType
@@ -26,11 +27,21 @@ RULES: Final[dict[type[exp.Expr], Rule]] = {}
 
 def to_duckdb(tree: exp.Query) -> tuple[str, str]:
     """DuckDB text of a governed query, and the same with a typed NULL for each parameter. Uses up ``tree``."""
+    _complete_order(tree)
     out = _translate(tree)
     text = out.sql(dialect="duckdb")
     for parameter in list(out.find_all(exp.Parameter)):
         parameter.replace(exp.Null())
     return text, out.sql(dialect="duckdb", copy=False)
+
+
+def _complete_order(tree: exp.Query) -> None:
+    """Order ties of the outermost query by its nested columns too, which GoogleSQL itself cannot."""
+    order = tree.args.get("order")
+    for number, item in enumerate(output_items(tree), start=1):
+        value = item.unalias()
+        if order is not None and is_typed(value) and type_of(value).nested:
+            order.append("expressions", exp.Ordered(this=exp.Literal.number(number), nulls_first=True))
 
 
 def _translate(node: exp.Expr) -> exp.Expr:
@@ -101,8 +112,11 @@ def _in(node: exp.Expr) -> exp.Expr:
     unnest = node.args.get("unnest")
     if unnest is None:
         return node
-    # A NULL array holds nothing, where DuckDB would answer NULL.
-    return call("list_contains", call("coalesce", unnest.expressions[0], exp.Array()), node.this)
+    array = unnest.expressions[0]
+    if not isinstance(array.this, exp.Parameter):
+        return call("gsql_in_array", node.this, array)
+    # No argument holds a NULL element. A NULL array holds nothing, where DuckDB would answer NULL.
+    return call("list_contains", call("coalesce", array, exp.Array()), node.this)
 
 
 @rule(exp.Like)

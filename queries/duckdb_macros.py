@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from queries.duckdb_guards import GUARDS
+from queries.duckdb_macros_nested import NESTED
 
 _WHITE: Final = "".join(
     map(
@@ -19,6 +20,7 @@ _E9: Final = "1000000000"
 
 MACROS: Final[dict[str, str]] = {
     **GUARDS,
+    **NESTED,
     "gsql_finite(x)": "CASE WHEN NOT isfinite(x) THEN error('a FLOAT64 overflows') ELSE x END",
     # A NUMERIC in units of its ninth decimal place, and back.
     "gsql_units(x)": f"CAST(x * CAST({_E9} AS DECIMAL(10, 0)) AS HUGEINT)",

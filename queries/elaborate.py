@@ -6,15 +6,17 @@ What has no rule here has no meaning both engines share, and is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from contract.schema import Parameter, ResultColumn, SqlType
-from queries.errors import Refused
-from queries.resolve import Relation, Resolved, output_items, output_names
-from queries.typed import Type, common, convert, declared_type, set_source, set_type
+from queries.errors import Refused, written_name
+from queries.names import is_bare, is_offset, output_items, output_names
+from queries.resolve import Relation, Resolved
+from queries.typed import Type, cast, common, common_nested, convert, declared_type, set_source, set_type, struct_of
 
 BOOL: Final = Type(SqlType.BOOL)
 Rule = Callable[["Elaborator", exp.Expr], Type]
@@ -39,6 +41,7 @@ class Elaborator:
         self._parameters = {parameter.name: parameter for parameter in parameters}
         self._resolved = resolved
         self._outputs: dict[int, list[Type]] = {}
+        self._elements: dict[int, Type] = {}
         self._scope: Scope | None = None
         self.used: set[str] = set()
         self.deterministic = True
@@ -52,6 +55,8 @@ class Elaborator:
                 self._outputs[id(query)] = self._select(query)
             elif isinstance(query, exp.SetOperation):
                 self._outputs[id(query)] = self._set_operation(query)
+            elif isinstance(query, exp.Unnest):
+                self._elements[id(query)] = self.array(query, query.expressions[0])
             else:
                 raise Refused("only queries stand in FROM and WITH", query)
         return self._outputs[id(self._resolved.tree)]
@@ -60,9 +65,25 @@ class Elaborator:
         """Type ``node`` and all below it."""
         found = RULES.get(type(node))
         if found is None:
-            raise Refused(f"{node.meta.get('bigquery_name', node.key.upper())} is not accepted here", node)
+            raise Refused(f"{written_name(node)} is not accepted here", node)
         kind = found(self, node)
+        if kind.name is SqlType.STRUCT and not kind.fields:
+            raise Refused(f"{written_name(node)} does not take a STRUCT", node)
         set_type(node, kind)
+        return kind
+
+    def array(self, owner: exp.Expr, node: exp.Expr) -> Type:
+        """Type ``node``, which must be an ARRAY; the type of its elements."""
+        kind = self.type(node)
+        if not kind.array or kind.name is None:
+            raise Refused(f"{written_name(owner)} takes an ARRAY, not {kind}", node)
+        return kind.element
+
+    def scalar(self, node: exp.Expr, place: str) -> Type:
+        """Type ``node``, which stands in ``place`` and must have an order and equality there."""
+        kind = self.type(node)
+        if kind.nested:
+            raise Refused(f"{place} takes no ARRAY or STRUCT", node)
         return kind
 
     def expect(self, node: exp.Expr, arg: str, *targets: SqlType) -> SqlType:
@@ -78,22 +99,43 @@ class Elaborator:
                 node.set(arg, changed)
                 return target
         names = " or ".join(target.value for target in targets)
-        raise Refused(f"{node.meta.get('bigquery_name', node.key.upper())} takes {names}, not {kind}", child)
+        raise Refused(f"{written_name(node)} takes {names}, not {kind}", child)
 
     def unify(self, node: exp.Expr, children: Sequence[exp.Expr], owner: exp.Expr) -> SqlType | None:
         """Type ``children`` and convert all of them to their common type."""
         kinds = [self.type(child) for child in children]
-        target = common(kinds, node)
+        return self._convert(children, kinds, common(kinds, node), owner)
+
+    def same(self, node: exp.Expr, children: Sequence[exp.Expr], owner: exp.Expr) -> Type:
+        """As ``unify``, for values that may be nested: those must have one type, or be NULL or ``[]``."""
+        kinds = [self.type(child) for child in children]
+        if not any(kind.nested for kind in kinds):
+            return Type(self._convert(children, kinds, common(kinds, node), owner))
+        target = common_nested(kinds, node)
+        for child, kind in zip(children, kinds, strict=True):
+            if kind.name is None:
+                self._put(child, lambda value: cast(value, None, target))
+        return target
+
+    def _put(self, child: exp.Expr, made: Callable[[exp.Expr], exp.Expr | None]) -> bool:
+        """Put what is made of ``child`` in its place; whether there is one."""
+        # A conversion takes the child as its own, so its place is read first.
+        parent, arg, index = child.parent, child.arg_key, child.index
+        changed = made(child)
+        if changed is None or parent is None or arg is None:
+            return False
+        if changed is not child:
+            parent.set(arg, changed, index=index)
+        return True
+
+    def _convert(
+        self, children: Sequence[exp.Expr], kinds: Sequence[Type], target: SqlType | None, owner: exp.Expr
+    ) -> SqlType | None:
         if target is None:
             return None
         for child, kind in zip(children, kinds, strict=True):
-            # A conversion takes the child as its own, so its place is read first.
-            parent, arg, index = child.parent, child.arg_key, child.index
-            changed = convert(child, kind, target)
-            if changed is None or parent is None or arg is None:
+            if not self._put(child, partial(convert, kind=kind, target=target)):
                 raise Refused(f"{kind} does not convert to {target.value}; write a CAST", child)
-            if changed is not child:
-                parent.set(arg, changed, index=index)
         set_source(owner, target)
         return target
 
@@ -108,12 +150,16 @@ class Elaborator:
     def column(self, node: exp.Column) -> Type:
         scope = self._scope
         while scope is not None:
+            if is_bare(node):
+                self._check_fields(scope, node)
             source = scope.sources.get(node.table)
             if isinstance(source, exp.Table):
                 column = self._relations[source.name].column(node.name)
                 if column is None:
                     raise Refused(f"table {source.name} has no column {node.name}", node)
                 return declared_type(column)
+            if isinstance(source, Scope) and isinstance(source.expression, exp.Unnest):
+                return Type(SqlType.INT64) if is_offset(node) else self._elements[id(source.expression)]
             if isinstance(source, Scope):
                 names = output_names(source.expression)
                 if node.name not in names:
@@ -122,6 +168,13 @@ class Elaborator:
                 return kind.value
             scope = scope.parent
         raise Refused(f"{node.table}.{node.name} is not a column", node)
+
+    def _check_fields(self, scope: Scope, node: exp.Column) -> None:
+        """GoogleSQL shows the fields of an UNNEST without its alias; here they are named with it."""
+        for source in scope.sources.values():
+            element = self._elements.get(id(source.expression)) if isinstance(source, Scope) else None
+            if element is not None and element.field(node.name) is not None:
+                raise Refused(f"{node.name} is also a field of an UNNEST here; write the table of the one meant", node)
 
     def parameter(self, node: exp.Expr) -> Parameter:
         name = node.this.name if isinstance(node.this, exp.Var) else ""
@@ -132,9 +185,11 @@ class Elaborator:
         return parameter
 
     def query_type(self, query: exp.Expr) -> Type:
-        """The type of the single column of a query used as a value."""
-        kind = self._outputs[id(query)][0]
-        return kind.value
+        """The type of a query used as a value: of its single column, or the STRUCT of all of them."""
+        outputs = self._outputs[id(query)]
+        if query.args.get("kind") == "STRUCT":
+            return struct_of(list(zip(output_names(query), outputs, strict=True)), query)
+        return outputs[0].value
 
     def _select(self, select: exp.Select) -> list[Type]:
         outputs = []
@@ -143,6 +198,8 @@ class Elaborator:
             kind = self.type(value)
             if kind.name is None:
                 raise Refused("a NULL column needs a type; write CAST(NULL AS …)", item)
+            if kind.nested and select.args.get("distinct") is not None:
+                raise Refused("DISTINCT takes no ARRAY or STRUCT", item)
             outputs.append(kind)
         for join in select.args.get("joins") or []:
             if join.args.get("on") is not None:
@@ -152,8 +209,8 @@ class Elaborator:
                 self.expect(select.args[clause], "this", SqlType.BOOL)
         group = select.args.get("group")
         for term in group.expressions if group is not None else ():
-            self._term(term, len(outputs))
-        self._order(select, len(outputs))
+            self._term(term, outputs)
+        self._order(select, outputs)
         return outputs
 
     def _set_operation(self, query: exp.SetOperation) -> list[Type]:
@@ -161,12 +218,14 @@ class Elaborator:
         if len(left) != len(right):
             raise Refused("both sides of a set operation have the same columns", query)
         for one, other in zip(left, right, strict=True):
-            if one.name is not other.name or one.array or other.array:
+            if one.value != other.value:
                 raise Refused(f"a set operation joins {one} and {other}; write a CAST", query)
-        self._order(query, len(left))
-        return [Type(kind.name) for kind in left]
+            if one.nested and (not isinstance(query, exp.Union) or query.args.get("distinct")):
+                raise Refused("of set operations UNION ALL alone takes an ARRAY or STRUCT", query)
+        self._order(query, left)
+        return [kind.value for kind in left]
 
-    def _order(self, query: exp.Expr, columns: int) -> None:
+    def _order(self, query: exp.Expr, columns: Sequence[Type]) -> None:
         order = query.args.get("order")
         for item in order.expressions if order is not None else ():
             self._term(item.this, columns)
@@ -181,20 +240,29 @@ class Elaborator:
         value = held.expression
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
             return
-        if isinstance(value, exp.Parameter):
-            parameter = self.parameter(value)
-            if parameter.type is SqlType.INT64 and not parameter.nullable and not parameter.repeated:
-                self.type(value)
-                return
-        raise Refused("LIMIT and OFFSET take a number or an INT64 parameter that is not nullable", held)
+        if not isinstance(value, exp.Parameter):
+            raise Refused(f"{held.key.upper()} takes a number or a parameter", held)
+        parameter = self.parameter(value)
+        whole = parameter.type is SqlType.INT64 and not parameter.nullable and not parameter.repeated
+        bounds = [parameter.minimum, parameter.maximum]
+        if not whole or not all(isinstance(bound, int) and bound >= 0 for bound in bounds):
+            raise Refused(
+                f"{held.key.upper()} takes an INT64 parameter that is not nullable, with a minimum of 0 or more "
+                f"and a maximum; @{parameter.name} is declared otherwise",
+                held,
+            )
+        self.type(value)
 
-    def _term(self, term: exp.Expr, columns: int) -> None:
+    def _term(self, term: exp.Expr, columns: Sequence[Type]) -> None:
         """A term of GROUP BY or ORDER BY: the number of an output column, or an expression."""
         if isinstance(term, exp.Literal):
-            if term.is_string or not term.name.isdigit() or not 1 <= int(term.name) <= columns:
+            if term.is_string or not term.name.isdigit() or not 1 <= int(term.name) <= len(columns):
                 raise Refused("a number in GROUP BY or ORDER BY is that of an output column", term)
-        elif self.type(term).array:
-            raise Refused("an array has no order", term)
+            kind = columns[int(term.name) - 1]
+        else:
+            kind = self.type(term)
+        if kind.nested:
+            raise Refused("an ARRAY or STRUCT has no order and no groups", term)
 
 
 def order_for_good(tree: exp.Query, outputs: Sequence[Type]) -> None:
@@ -208,8 +276,9 @@ def order_for_good(tree: exp.Query, outputs: Sequence[Type]) -> None:
             return
         raise Refused("a result of several rows needs an ORDER BY", tree)
     numbered = {item.this.name for item in order.expressions if isinstance(item.this, exp.Literal)}
-    for index in range(1, len(outputs) + 1):
-        if str(index) not in numbered:
+    for index, kind in enumerate(outputs, start=1):
+        # A nested column has no order in GoogleSQL; an engine that has one adds it.
+        if str(index) not in numbered and not kind.nested:
             order.append("expressions", exp.Ordered(this=exp.Literal.number(index), nulls_first=True))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlglot import exp
 
 from contract.errors import Category, Component, DatasetAgentError
@@ -37,6 +39,23 @@ class Refused(Exception):
         super().__init__(message)
         self.message = message
         self.line = line if line is not None else line_of(node)
+
+
+_WRITTEN: Final[dict[type[exp.Expr], str]] = {
+    exp.ArrayAgg: "ARRAY_AGG",
+    exp.ArrayConcat: "ARRAY_CONCAT",
+    exp.ArrayReverse: "ARRAY_REVERSE",
+    exp.ArraySize: "ARRAY_LENGTH",
+    exp.ArrayToString: "ARRAY_TO_STRING",
+    exp.GenerateDateArray: "GENERATE_DATE_ARRAY",
+    exp.GenerateSeries: "GENERATE_ARRAY",
+    exp.GroupConcat: "STRING_AGG",
+}
+
+
+def written_name(node: exp.Expr) -> str:
+    """What a template calls a construct, as far as the parser still knows."""
+    return _WRITTEN.get(type(node)) or str(node.meta.get("bigquery_name") or node.key.upper())
 
 
 def line_of(node: exp.Expr | None) -> int | None:

@@ -139,7 +139,9 @@ def _count(e: Elaborator, node: exp.Expr) -> Type:
         if len(counted.expressions) != 1:
             raise Refused("COUNT(DISTINCT) takes one expression", node)
         counted = counted.expressions[0]
-    if not isinstance(counted, exp.Star):
+    if isinstance(node.this, exp.Distinct):
+        e.scalar(counted, "COUNT(DISTINCT)")
+    elif not isinstance(counted, exp.Star):
         e.type(counted)
     return Type(S.INT64)
 
@@ -165,7 +167,7 @@ def _avg(e: Elaborator, node: exp.Expr) -> Type:
 @rule(exp.Min, exp.Max)
 def _extreme(e: Elaborator, node: exp.Expr) -> Type:
     kind = e.type(node.this)
-    if kind.name is None or kind.array:
+    if kind.name is None or kind.nested:
         raise Refused("MIN and MAX take a typed value", node)
     return Type(kind.name)
 
@@ -195,7 +197,7 @@ def _string_agg(e: Elaborator, node: exp.Expr) -> Type:
     held = order.this
     if isinstance(held, exp.Distinct):
         held = held.expressions[0] if len(held.expressions) == 1 else None
-    if held is None or e.type(held).name is not S.STRING:
+    if held is None or e.type(held).value != Type(S.STRING):
         raise Refused("STRING_AGG takes STRING", node)
     for item in order.expressions:
         _ordering(e, item)
@@ -211,7 +213,7 @@ def _window(e: Elaborator, node: exp.Expr) -> Type:
         raise Refused("OVER is not accepted on this function", node)
     kind = e.type(function)
     for item in node.args.get("partition_by") or []:
-        if e.type(item).array or isinstance(item, exp.Literal):
+        if e.type(item).nested or isinstance(item, exp.Literal):
             raise Refused("PARTITION BY takes columns and expressions", item)
     for item in order.expressions if order is not None else ():
         _ordering(e, item)
@@ -245,7 +247,7 @@ def _ranking(e: Elaborator, node: exp.Expr) -> Type:
         e.type(offset)
     if node.args.get("default") is not None:
         e.expect(node, "default", kind.name)
-    return Type(kind.name)
+    return kind.value
 
 
 @rule(exp.PercentileCont)
@@ -266,7 +268,7 @@ def _under_window(node: exp.Expr) -> None:
 
 
 def _ordering(e: Elaborator, item: exp.Expr) -> None:
-    if isinstance(item.this, exp.Literal) or e.type(item.this).array:
+    if isinstance(item.this, exp.Literal) or e.type(item.this).nested:
         raise Refused("ORDER BY inside takes columns and expressions", item)
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from queries.errors import Refused
+from queries.calls import CALL_NAMES
+from queries.errors import Refused, written_name
+from queries.googlesql import GoogleSql
 from queries.vocabulary import ALLOWED, ARGUMENT_NAMES, BEFORE_PARENTHESIS, DECLINED, FUNCTION_NAMES, HINTS
 
 MAX_TEMPLATE_BYTES: Final = 64 * 1024
@@ -26,6 +27,7 @@ _WORD: Final = re.compile(r"[A-Za-z_`][A-Za-z0-9_ `]*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _PLACE: Final = re.compile(r"\.? ?Line:? \d+, Col:? \d+\.?$")
 _INCOMPLETE: Final = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+)'>")
+_BYTES: Final = re.compile(r"[bB](['\"])(?:[ -\[\]-~]|\\(?:x[0-9a-fA-F]{2}|[nrt'\"\\]))*\1")
 _TEXT_TOKENS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 
 
@@ -33,7 +35,7 @@ def parse(sql: str) -> exp.Query:
     """One GoogleSQL query of accepted constructs only. Raises ``Refused``."""
     if len(sql.encode("utf-8", "replace")) > MAX_TEMPLATE_BYTES:
         raise Refused(f"a template is at most {MAX_TEMPLATE_BYTES} bytes")
-    dialect = sqlglot.Dialect.get_or_raise("bigquery")
+    dialect = GoogleSql()
     try:
         _check_tokens(sql, dialect.tokenize(sql))
         parsed = dialect.parse(sql)
@@ -46,8 +48,10 @@ def parse(sql: str) -> exp.Query:
         second = statements[1] if statements else None
         raise Refused(f"a template is one query, this file holds {len(statements)} statements", second)
     tree = statements[0]
+    for node in list(tree.find_all(exp.RawString)):
+        node.replace(exp.Literal.string(node.name))
     if not isinstance(tree, (exp.Select, exp.SetOperation)):
-        raise Refused(f"only a query is accepted, not {_name(tree)}", tree)
+        raise Refused(f"only a query is accepted, not {written_name(tree)}", tree)
     _check_nodes(tree)
     _fold_signs(tree)
     return tree
@@ -67,10 +71,15 @@ def _check_tokens(sql: str, tokens: list[Token]) -> None:
         following = tokens[index + 1] if index + 1 < len(tokens) else None
         if token.token_type in _TEXT_TOKENS:
             _check_text(sql[token.start : token.end + 1], token)
+        if token.token_type is TokenType.BYTE_STRING and not _BYTES.fullmatch(sql[token.start : token.end + 1]):
+            raise Refused("bytes are written b'…' in ASCII with the escapes \\xHH \\n \\r \\t", line=token.line)
         if token.token_type is TokenType.IDENTIFIER and "\\" in sql[token.start : token.end + 1]:
             raise Refused("a name with an escape is not accepted", line=token.line)
         if token.token_type is TokenType.PIPE_GT:
             raise Refused("the pipe syntax is not accepted; write SELECT … FROM …", line=token.line)
+        if token.token_type is TokenType.TABLE_SAMPLE:
+            # The parser reads one after UNNEST and forgets it.
+            raise Refused("TABLESAMPLE is not accepted", line=token.line)
         if token.token_type is TokenType.PARAMETER and following and following.token_type is TokenType.PARAMETER:
             raise Refused("a system variable is not accepted", line=token.line)
         if following is not None and following.token_type is TokenType.L_PAREN:
@@ -87,6 +96,8 @@ def _check_call(tokens: list[Token], index: int) -> None:
     if not quoted and word in BEFORE_PARENTHESIS and token.token_type is not TokenType.VAR:
         return
     dotted = index > 0 and tokens[index - 1].token_type is TokenType.DOT
+    if dotted and index > 1 and tokens[index - 2].text.upper() == "SAFE":
+        dotted = tokens[index - 2].token_type is not TokenType.VAR or name not in FUNCTION_NAMES
     if quoted or dotted or name not in FUNCTION_NAMES:
         hint = HINTS.get(name, "is not on the list of accepted functions")
         raise Refused(f"{token.text[:40]}() {hint}", line=token.line)
@@ -106,16 +117,45 @@ def _check_nodes(tree: exp.Expr) -> None:
             raise Refused(f"the query is too large: at most {MAX_NODES} nodes, {MAX_DEPTH} deep")
         allowed = ALLOWED.get(type(node))
         if allowed is None:
-            raise Refused(DECLINED.get(type(node), f"{_name(node)} is not accepted"), node)
+            raise Refused(DECLINED.get(type(node), f"{written_name(node)} is not accepted"), node)
         for arg, value in node.args.items():
             if value and arg not in allowed:
-                raise Refused(f"{ARGUMENT_NAMES.get(arg, arg)} is not accepted in {_name(node)}", node)
+                raise Refused(f"{ARGUMENT_NAMES.get(arg, arg)} is not accepted in {written_name(node)}", node)
         if isinstance(node, exp.Identifier):
             _check_identifier(node)
-        if isinstance(node, exp.Unnest) and node.arg_key != "unnest":
-            raise Refused("UNNEST is accepted in IN UNNEST(@parameter) only", node)
+        if isinstance(node, exp.Anonymous) and node.name not in CALL_NAMES:
+            raise Refused(DECLINED[exp.Anonymous], node)
+        _check_nested(node)
         if isinstance(node, exp.Star) and not (isinstance(node.parent, exp.Count) and not node.parent.expressions):
             raise Refused("* is not accepted; name the columns", node)
+
+
+def _check_nested(node: exp.Expr) -> None:
+    match node:
+        case exp.Unnest():
+            _check_unnest(node)
+        case exp.TableAlias() if node.args.get("columns") and not isinstance(node.parent, exp.Unnest):
+            raise Refused(f"{ARGUMENT_NAMES['columns']} is not accepted in {written_name(node)}", node)
+        case exp.Select() if node.args.get("kind") not in (None, "STRUCT"):
+            raise Refused(f"AS {node.args['kind']} is not accepted", node)
+        case exp.Dot() if not isinstance(node.expression, exp.Identifier):
+            raise Refused("a dot is followed by the name of a field", node)
+        case exp.Bracket() if node.args.get("offset") is None or len(node.expressions) != 1:
+            raise Refused("an element is a[OFFSET(n)], a[ORDINAL(n)], or with SAFE_ before it", node)
+        case exp.Interval() if not isinstance(node.parent, exp.GenerateDateArray):
+            raise Refused("INTERVAL is accepted in date and timestamp functions only", node)
+
+
+def _check_unnest(node: exp.Unnest) -> None:
+    if len(node.expressions) != 1:
+        raise Refused("UNNEST takes one array", node)
+    if isinstance(node.parent, exp.In) and node.arg_key == "unnest":
+        return
+    if not isinstance(node.parent, (exp.From, exp.Join)):
+        raise Refused("UNNEST stands in FROM or after IN", node)
+    alias = node.args.get("alias")
+    if alias is None or len(alias.columns) != 1 or alias.this is not None:
+        raise Refused("UNNEST in FROM needs an alias: UNNEST(…) AS name", node)
 
 
 def _check_identifier(node: exp.Identifier) -> None:
@@ -131,11 +171,6 @@ def _depth(node: exp.Expr) -> int:
     while parent is not None:
         depth, parent = depth + 1, parent.parent
     return depth
-
-
-def _name(node: exp.Expr) -> str:
-    name = node.meta.get("bigquery_name")
-    return str(name) if name else node.key.upper()
 
 
 def _first_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from contract.schema import SqlType
 from queries.elaborate import BOOL, Elaborator, rule
 from queries.errors import Refused
+from queries.nested import nested_cast, parameter_type
 from queries.typed import SQL_TYPES, Type, canonical_text, common, convert, set_source, set_type
 
 S = SqlType
@@ -31,10 +32,7 @@ def _column(e: Elaborator, node: exp.Expr) -> Type:
 
 @rule(exp.Parameter)
 def _parameter(e: Elaborator, node: exp.Expr) -> Type:
-    parameter = e.parameter(node)
-    if parameter.repeated:
-        raise Refused(f"@{parameter.name} is repeated; use it in IN UNNEST(@{parameter.name})", node)
-    return Type(parameter.type)
+    return parameter_type(node, e.parameter(node))
 
 
 @rule(exp.Literal)
@@ -121,26 +119,25 @@ def _is(e: Elaborator, node: exp.Expr) -> Type:
 def _in(e: Elaborator, node: exp.Expr) -> Type:
     unnest, query = node.args.get("unnest"), node.args.get("query")
     if unnest is not None:
-        _in_parameter(e, node, unnest)
+        _in_array(e, node, unnest)
     elif query is not None:
         kind = e.type(query)
-        if kind.name is None or kind.array:
+        if kind.name is None or kind.nested:
             raise Refused("IN takes a query of one typed column", node)
         e.expect(node, "this", kind.name)
     elif node.expressions:
         e.unify(node, [node.this, *node.expressions], node)
     else:
-        raise Refused("IN takes a list, a query or UNNEST(@parameter)", node)
+        raise Refused("IN takes a list, a query or UNNEST of an array", node)
     return BOOL
 
 
-def _in_parameter(e: Elaborator, node: exp.Expr, unnest: exp.Expr) -> None:
-    held = unnest.expressions[0] if len(unnest.expressions) == 1 else None
-    if not isinstance(held, exp.Parameter) or not (parameter := e.parameter(held)).repeated:
-        raise Refused("UNNEST takes one repeated parameter", node)
-    set_type(held, Type(parameter.type, array=True))
-    set_type(unnest, Type(parameter.type, array=True))
-    e.expect(node, "this", parameter.type)
+def _in_array(e: Elaborator, node: exp.Expr, unnest: exp.Expr) -> None:
+    element = e.array(unnest, unnest.expressions[0])
+    if element.nested or element.name is None:
+        raise Refused("IN UNNEST takes an array of values, not of STRUCT", node)
+    set_type(unnest, element.repeated)
+    e.expect(node, "this", element.name)
 
 
 @rule(exp.Like)
@@ -148,8 +145,13 @@ def _like(e: Elaborator, node: exp.Expr) -> Type:
     e.expect(node, "this", S.STRING)
     pattern = node.expression
     if isinstance(pattern, exp.Parameter):
-        if not e.parameter(pattern).values:
-            raise Refused("a parameter is a LIKE pattern only where its values are listed; use STARTS_WITH", pattern)
+        held = e.parameter(pattern)
+        if not held.values and not held.wildcards:
+            raise Refused(
+                f"@{held.name} is no LIKE pattern: its % would find every row. Use STARTS_WITH or STRPOS, "
+                "or declare it wildcards: true",
+                pattern,
+            )
     elif not (isinstance(pattern, exp.Literal) and pattern.is_string):
         raise Refused("LIKE takes a written pattern; use STARTS_WITH or STRPOS for values", pattern)
     e.expect(node, "expression", S.STRING)
@@ -166,7 +168,7 @@ def _case(e: Elaborator, node: exp.Expr) -> Type:
             e.expect(branch, "this", S.BOOL)
     results = [branch.args["true"] for branch in branches]
     default = node.args.get("default")
-    return Type(e.unify(node, results if default is None else [*results, default], node))
+    return e.same(node, results if default is None else [*results, default], node)
 
 
 @rule(exp.If)
@@ -174,11 +176,16 @@ def _if(e: Elaborator, node: exp.Expr) -> Type:
     e.expect(node, "this", S.BOOL)
     if node.args.get("false") is None:
         raise Refused("IF takes three arguments", node)
-    return Type(e.unify(node, e.values(node, "true false"), node))
+    return e.same(node, e.values(node, "true false"), node)
 
 
-@rule(exp.Coalesce, exp.Greatest, exp.Least)
-def _first_of(e: Elaborator, node: exp.Expr) -> Type:
+@rule(exp.Coalesce)
+def _coalesce(e: Elaborator, node: exp.Expr) -> Type:
+    return e.same(node, e.values(node, "this expressions"), node)
+
+
+@rule(exp.Greatest, exp.Least)
+def _extreme_of(e: Elaborator, node: exp.Expr) -> Type:
     return Type(e.unify(node, e.values(node, "this expressions"), node))
 
 
@@ -219,6 +226,8 @@ def _integer_division(e: Elaborator, node: exp.Expr) -> Type:
 @rule(exp.Cast)
 def _cast(e: Elaborator, node: exp.Expr) -> Type:
     target = SQL_TYPES.get(node.args["to"].this)
+    if node.args["to"].this in (exp.DType.ARRAY, exp.DType.STRUCT):
+        return nested_cast(e, node)
     if target is None:
         raise Refused(f"CAST to {node.args['to'].sql('bigquery')} is not accepted", node)
     value = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
@@ -231,7 +240,7 @@ def _cast(e: Elaborator, node: exp.Expr) -> Type:
     elif kind.literal and kind.name is S.FLOAT64 and target is S.NUMERIC:
         if canonical_text(value.name, target) is None:
             raise Refused("the number is not a NUMERIC of nine decimals", node)
-    elif kind.array or (kind.name not in (None, target) and (kind.name, target) not in _EXACT_CASTS):
+    elif kind.nested or (kind.name not in (None, target) and (kind.name, target) not in _EXACT_CASTS):
         raise Refused(f"CAST from {kind} to {target.value} is not accepted", node)
     node.set("this", value)
     set_source(node, kind.name)

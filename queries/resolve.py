@@ -16,14 +16,15 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from contract.schema import Mode, Table
+from contract.schema import Table
 from queries.errors import Refused, line_of
+from queries.names import ALIAS, check_settled, named_columns, output_names, settle_names
 from queries.supplied import SuppliedRelation
+from queries.typed import declared_type
 
 _BASE: Final = "base_table"
 _COLUMNS: Final = "base_columns"
 _SUPPLIED: Final = "supplied_relation"
-_ALIAS: Final = "alias_name"
 _UNKNOWN: Final = re.compile(r"Unknown (table|column|output column): (\S+)")
 _JOINS: Final = ("", "INNER", "CROSS", "OUTER")
 Relation = Table | SuppliedRelation
@@ -58,7 +59,11 @@ def resolve(tree: exp.Query, relations: Sequence[Relation]) -> Resolved:
         _check_projections(select)
     for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
         _number_aliases(query)
-    schema: dict[str, object] = {r.name: {column.name: column.type.value for column in r.columns} for r in relations}
+    shared = settle_names(tree, declared)
+    schema: dict[str, object] = {
+        relation.name: {column.name: str(declared_type(column)) for column in relation.columns}
+        for relation in relations
+    }
     try:
         tree = qualify(
             tree,
@@ -72,6 +77,7 @@ def resolve(tree: exp.Query, relations: Sequence[Relation]) -> Resolved:
         raise _unresolved(error, tree, declared) from error
     for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
         _settle_aliases(query)
+    check_settled(tree, shared)
     scopes = tuple(traverse_scope(tree))
     nodes = _mark_tables(tree, scopes, declared)
     supplied = [node for node in nodes if is_supplied(node)]
@@ -100,25 +106,19 @@ def base_columns(node: exp.Table) -> tuple[str, ...]:
     return tuple(node.meta[_COLUMNS])
 
 
-def output_items(query: exp.Expr) -> list[exp.Expr]:
-    """The select list that names the output columns: of a set operation, its first query's."""
-    while isinstance(query, exp.SetOperation):
-        query = query.this
-    return list(query.expressions)
-
-
-def output_names(query: exp.Expr) -> list[str]:
-    return [item.alias_or_name.lower() for item in output_items(query)]
-
-
 def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     taken = {name.lower() for name in declared}
     for cte in tree.find_all(exp.CTE):
         if cte.alias.lower() in taken:
             raise Refused(f"WITH {cte.alias} has the name of a declared table", cte)
+    ranges = {node.alias_or_name.lower() for node in tree.find_all(exp.Table)}
     for table in tree.find_all(exp.Table):
         if table.args.get("db") or table.args.get("catalog"):
+            if table.parts[0].name.lower() in ranges | taken | ctes:
+                raise Refused(
+                    f"write UNNEST({table.sql('bigquery')}) AS …: an array in FROM is unnested by name", table
+                )
             raise Refused("a table is named by its declared name alone, without a dataset or project", table)
         if table.name not in declared and table.name.lower() not in ctes:
             raise Refused(f"table {table.name} is not declared by the dataset", table)
@@ -128,6 +128,12 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
     for join in tree.find_all(exp.Join):
         if join.text("kind").upper() not in _JOINS:
             raise Refused(f"a {join.text('kind')} JOIN is not accepted", join)
+        if isinstance(join.this, exp.Unnest):
+            _check_unnest_join(join)
+    for unnest in tree.find_all(exp.Unnest):
+        alias = unnest.args["alias"].columns[0].name if isinstance(unnest.parent, (exp.From, exp.Join)) else ""
+        if alias.lower() in taken:
+            raise Refused(f"the alias {alias} has the name of a declared table", unnest)
     for derived in tree.find_all(exp.Subquery):
         if isinstance(derived.parent, (exp.From, exp.Join)):
             if not derived.alias:
@@ -136,9 +142,19 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
                 raise Refused(f"the alias {derived.alias} has the name of a declared table", derived)
 
 
+def _check_unnest_join(join: exp.Join) -> None:
+    if join.args.get("side") in ("RIGHT", "FULL"):
+        raise Refused(f"a {join.args['side']} JOIN with UNNEST is not accepted", join)
+    if join.args.get("using"):
+        raise Refused("USING is not accepted with UNNEST; write ON", join)
+
+
 def _check_projections(select: exp.Select) -> None:
     names = set()
-    needs_name = not _is_value_query(select)
+    structs = select.args.get("kind") is not None
+    needs_name = structs or not _is_value_query(select)
+    if structs and not _is_value_query(select):
+        raise Refused("SELECT AS STRUCT is accepted in ARRAY(…) and in a query used as a value only", select)
     for item in select.expressions:
         if needs_name and not isinstance(item, (exp.Alias, exp.Column)):
             raise Refused("an output column that is an expression needs an alias", item)
@@ -151,9 +167,9 @@ def _check_projections(select: exp.Select) -> None:
 
 
 def _is_value_query(select: exp.Select) -> bool:
-    """Whether a SELECT stands in EXISTS, IN or as a scalar, where output names do not matter."""
+    """Whether a SELECT stands in EXISTS, IN, ARRAY or as a scalar, where output names do not matter."""
     parent = select.parent
-    if isinstance(parent, exp.Exists):
+    if isinstance(parent, (exp.Exists, exp.Array)):
         return True
     return isinstance(parent, exp.Subquery) and not isinstance(parent.parent, (exp.From, exp.Join))
 
@@ -190,7 +206,7 @@ def _number_aliases(query: exp.Expr) -> None:
         held = query.args.get(clause)
         for column in held.find_all(exp.Column) if held is not None else ():
             if not column.table and column.name.lower() in aliases and column.parent_select is query:
-                column.meta[_ALIAS] = column.name.lower()
+                column.meta[ALIAS] = column.name.lower()
 
 
 def _settle_aliases(query: exp.Expr) -> None:
@@ -207,7 +223,7 @@ def _settle_aliases(query: exp.Expr) -> None:
     for clause in ("group", "order", "having", "qualify"):
         held = query.args.get(clause)
         for column in list(held.find_all(exp.Column)) if held is not None else ():
-            name = column.meta.get(_ALIAS)
+            name = column.meta.get(ALIAS)
             if name is None:
                 continue
             item = query.expressions[aliases[name] - 1].unalias() if isinstance(query, exp.Select) else None
@@ -247,11 +263,10 @@ def _mark_table(node: exp.Table, columns: set[str], declared: Mapping[str, Relat
     if table is None or tuple(part.name for part in node.parts) != (table.name,):
         raise Refused(f"table {node.name} is not declared by the dataset", node)
     for name in columns:
-        column = table.column(name)
-        if column is None:
+        if table.column(name) is None:
             raise Refused(f"table {table.name} has no column {name}", node)
-        if column.mode is Mode.REPEATED:
-            raise Refused(f"{table.name}.{name} is repeated; a template cannot read it yet", node)
+    if not named_columns(node) <= columns:
+        raise Refused(f"a column of table {node.name} is not accounted for", node)
     node.meta[_BASE if isinstance(table, Table) else _SUPPLIED] = table.name
     node.meta[_COLUMNS] = tuple(sorted(columns))
 

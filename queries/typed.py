@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import Final
 
 from sqlglot import exp
 
-from contract.schema import Mode, Parameter, SqlType, Typed
+from contract.schema import MAX_STRUCT_DEPTH, Mode, Parameter, SqlType, Typed
 from queries.errors import Refused
+from queries.literals import canonical_text
 
 _META: Final = "gsql_type"
 _SOURCE: Final = "gsql_source"
-_NUMERIC_TEXT: Final = re.compile(r"-?[0-9]{1,29}(\.[0-9]{1,9})?")
-_INT64: Final = range(-(2**63), 2**63)
 _NUMBERS: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64)
-_FROM_TEXT: Final = (SqlType.DATE, SqlType.TIMESTAMP, SqlType.DATETIME)
+_FROM_TEXT: Final = (SqlType.DATE, SqlType.TIMESTAMP, SqlType.DATETIME, SqlType.TIME)
 
 # sqlglot's names for the types of its BigQuery dialect
 DTYPES: Final[dict[SqlType, exp.DType]] = {
@@ -73,6 +71,11 @@ class Type:
         """The ARRAY of it."""
         return Type(self.name, array=True, fields=self.fields)
 
+    @property
+    def depth(self) -> int:
+        """How many STRUCTs lie in one another."""
+        return 1 + max(kind.depth for _, kind in self.fields) if self.fields else 0
+
     def field(self, name: str) -> Type | None:
         """The type of a field of this STRUCT; names ignore case."""
         return next((kind for field, kind in self.fields if field.lower() == name.lower()), None)
@@ -104,12 +107,59 @@ def sql_type(node: exp.Expr) -> SqlType:
     return name
 
 
-def cast(node: exp.Expr, source: SqlType | None, target: SqlType) -> exp.Cast:
+def cast(node: exp.Expr, source: SqlType | None, target: SqlType | Type) -> exp.Cast:
     """``CAST(node AS target)`` with both types on it."""
-    out = exp.Cast(this=node, to=exp.DataType(this=DTYPES[target], nested=False))
-    set_type(out, Type(target))
+    kind = target.value if isinstance(target, Type) else Type(target)
+    out = exp.Cast(this=node, to=written_type(kind))
+    set_type(out, kind)
     out.meta[_SOURCE] = source
     return out
+
+
+def written_type(kind: Type) -> exp.DataType:
+    """A type as GoogleSQL writes it."""
+    if kind.array:
+        return exp.DataType(this=exp.DType.ARRAY, expressions=[written_type(kind.element)], nested=True)
+    if kind.name is SqlType.STRUCT:
+        fields = [exp.ColumnDef(this=exp.to_identifier(name), kind=written_type(field)) for name, field in kind.fields]
+        return exp.DataType(this=exp.DType.STRUCT, expressions=fields, nested=True)
+    if kind.name is None:
+        raise TypeError("an untyped NULL has no written type")
+    return exp.DataType(this=DTYPES[kind.name], nested=False)
+
+
+def read_type(node: exp.Expr) -> Type:
+    """The type that GoogleSQL writes so. Raises ``Refused`` for one without a meaning here."""
+    if not isinstance(node, exp.DataType):
+        raise Refused("each field of a STRUCT type has a name: STRUCT<x INT64>", node)
+    if node.this is exp.DType.ARRAY and len(node.expressions) == 1:
+        element = read_type(node.expressions[0])
+        if element.array:
+            raise Refused("an ARRAY of ARRAY does not exist; put a STRUCT between them", node)
+        return element.repeated
+    if node.this is exp.DType.STRUCT and node.expressions:
+        return struct_of([_read_field(field) for field in node.expressions], node)
+    name = SQL_TYPES.get(node.this)
+    if name is None or node.expressions:
+        raise Refused(f"the type {node.sql('bigquery')} is not accepted", node)
+    return Type(name)
+
+
+def _read_field(node: exp.Expr) -> tuple[str, Type]:
+    if not isinstance(node, exp.ColumnDef) or node.args.get("kind") is None:
+        raise Refused("each field of a STRUCT type has a name: STRUCT<x INT64>", node)
+    return node.name.lower(), read_type(node.args["kind"])
+
+
+def struct_of(fields: Sequence[tuple[str, Type]], node: exp.Expr) -> Type:
+    """The STRUCT of ``fields``. Raises ``Refused`` where two have one name, or it is nested too deeply."""
+    names = [name.lower() for name, _ in fields]
+    if len(set(names)) != len(names):
+        raise Refused("a STRUCT names a field twice", node)
+    kind = Type(SqlType.STRUCT, fields=tuple((name, field.value) for name, field in fields))
+    if kind.depth > MAX_STRUCT_DEPTH:
+        raise Refused(f"a STRUCT is nested more than {MAX_STRUCT_DEPTH} deep", node)
+    return kind
 
 
 def set_source(node: exp.Expr, source: SqlType | None) -> None:
@@ -132,28 +182,9 @@ def text_literal(text: str, target: SqlType, node: exp.Expr) -> exp.Cast:
     return cast(literal, SqlType.STRING, target)
 
 
-def canonical_text(text: str, target: SqlType) -> str | None:
-    """Text of a literal in the spelling both engines read alike, or ``None`` where it is none."""
-    try:
-        if target is SqlType.DATE:
-            return date.fromisoformat(text).isoformat() if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else None
-        if target is SqlType.DATETIME:
-            naive = datetime.fromisoformat(text)
-            return None if naive.tzinfo else naive.isoformat(sep=" ")
-        if target is SqlType.TIMESTAMP:
-            return _timestamp_text(text)
-    except ValueError:
-        return None
-    if target is SqlType.NUMERIC:
-        return text if _NUMERIC_TEXT.fullmatch(text) else None
-    if target is SqlType.INT64:
-        return text if re.fullmatch(r"-?\d{1,19}", text) and int(text) in _INT64 else None
-    return None
-
-
 def convert(node: exp.Expr, kind: Type, target: SqlType) -> exp.Expr | None:
     """``node`` as ``target`` where GoogleSQL converts it by itself, else ``None``."""
-    if kind.array:
+    if kind.nested:
         return None
     if kind.name is target:
         return node
@@ -193,12 +224,18 @@ def common(kinds: list[Type], node: exp.Expr) -> SqlType | None:
     raise Refused(f"{' and '.join(sorted(name.value for name in names))} have no common type; write a CAST", node)
 
 
+def common_nested(kinds: Sequence[Type], node: exp.Expr) -> Type:
+    """The one type of ``kinds``, some of which are nested, the others perhaps NULL or ``[]``. Raises ``Refused``."""
+    firm = {kind.value for kind in kinds if kind.name is not None}
+    if not firm:
+        raise Refused("an empty array needs a type; write ARRAY<…>[]", node)
+    target = firm.pop()
+    if firm:
+        raise Refused(f"{target} and {firm.pop()} have no common type; write a CAST", node)
+    if not target.array and any(kind.array for kind in kinds):
+        raise Refused(f"{target} and an array have no common type", node)
+    return target
+
+
 def is_number(name: SqlType | None) -> bool:
     return name in _NUMBERS
-
-
-def _timestamp_text(text: str) -> str | None:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        return moment.isoformat(sep=" ") + "+00:00"
-    return moment.isoformat(sep=" ")
