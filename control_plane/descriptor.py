@@ -260,7 +260,7 @@ class CapabilityManifest(DatasetCapability):
         return self
 
 
-_UNPUBLISHED = {
+_UNPUBLISHED: Final[dict[str, Any]] = {
     "template": True,
     "supply": True,
     "maximum_bytes_billed": True,

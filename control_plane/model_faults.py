@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -30,14 +31,41 @@ _WORDS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFault:
+    """One cause: ``line`` in the file, where it is known, and the ``place`` in its document, such as ``tables[0].file``."""
+
+    line: int | None
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        line = f"line {self.line}" if self.line else ""
+        return _bounded(": ".join(part for part in (line, self.place, self.message) if part))
+
+
 def faults_in(error: ValidationError, document: Document | None = None) -> str:
     """The first ``MAX_FAULTS`` causes of a pydantic error on one line, each with its place."""
+    return in_one_line(all_faults(error, document))
+
+
+def all_faults(error: ValidationError, document: Document | None = None) -> tuple[ModelFault, ...]:
+    """Every cause of a pydantic error."""
     document = document or Document(None, None)
-    found = list(_causes(error.errors(include_url=False, include_context=False, include_input=False)))
-    told = [f"{place}: {message}" if (place := document.place(loc)) else message for loc, message in found[:MAX_FAULTS]]
-    more = f"; and {len(found) - MAX_FAULTS} more" if len(found) > MAX_FAULTS else ""
-    text = " ".join("; ".join(told).split())[:MAX_TOLD_CHARS]
-    return "".join(char if char.isprintable() else "?" for char in text) + more
+    causes = _causes(error.errors(include_url=False, include_context=False, include_input=False))
+    return tuple(ModelFault(*document.where(loc), message) for loc, message in causes)
+
+
+def in_one_line(faults: Sequence[ModelFault]) -> str:
+    """The first ``MAX_FAULTS``, and how many more there are."""
+    more = f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else ""
+    return _bounded("; ".join(str(fault) for fault in faults[:MAX_FAULTS])) + more
+
+
+def _bounded(text: str) -> str:
+    """What a file holds may be anything: one line that can be printed."""
+    text = " ".join(text.split())[:MAX_TOLD_CHARS]
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _causes(problems: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[int | str, ...], str]]:

@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
 from control_plane.descriptor import DatasetManifest
-from control_plane.model_faults import MAX_FAULTS, faults_in
+from control_plane.model_faults import ModelFault, all_faults, faults_in, in_one_line
 from control_plane.yaml_reader import Document, UnreadableFile, read_document
 
 DESCRIPTOR_FILES = ("descriptor.yaml", "descriptor.yml", "descriptor.json")
 _RESERVED = frozenset({"policies"})
-_DATASET_SUFFIXES = frozenset({".sql", ".yaml", ".yml", ".parquet"})
+_DATASET_SUFFIXES = frozenset({".sql", ".yaml", ".yml", ".parquet", ".csv", ".duckdb"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,10 @@ def load_registry(folder: Path) -> Registry:
     """Every dataset folder below ``folder``, in name order.
 
     Raises a CONFIGURATION fault only where ``folder`` itself cannot be listed. A folder is
-    a dataset's when it holds a descriptor; one that looks like a dataset (SQL, YAML,
-    Parquet) and holds none is listed as invalid. ``policies`` is not a dataset.
+    a dataset's when it holds a descriptor; one that looks like a dataset (SQL, YAML, data)
+    and holds none is listed as invalid. ``policies`` is not a dataset.
     """
-    try:
-        children = sorted(child for child in folder.iterdir() if child.is_dir())
-    except OSError as error:
-        raise DatasetAgentError(
-            Component.CONTROL_PLANE,
-            Category.CONFIGURATION,
-            "control_plane.registry.folder",
-            f"the datasets folder {folder} cannot be read: {error.strerror}; set DATASET_AGENT_DATASETS",
-        ) from error
-    read = [_read(child) for child in children if child.name not in _RESERVED and not child.name.startswith((".", "_"))]
-    found = [item for item in read if item is not None]
+    found = [item for child in dataset_folders(folder) if (item := examine(child)) is not None]
     times = Counter(item.manifest.dataset for item in found if item.manifest is not None)
     datasets: dict[str, DatasetManifest] = {}
     invalid: dict[str, str] = {}
@@ -105,7 +95,7 @@ def load_registry(folder: Path) -> Registry:
             datasets[manifest.dataset] = manifest
             folders[manifest.dataset] = item.folder
             continue
-        error_text = item.error
+        error_text = in_one_line(item.faults)
         if manifest is not None:
             error_text = f"dataset: {manifest.dataset} is described by {times[manifest.dataset]} folders"
         for name in {item.folder.name, item.dataset}:
@@ -118,56 +108,83 @@ def load_registry(folder: Path) -> Registry:
     )
 
 
+def dataset_folders(folder: Path) -> list[Path]:
+    """The folders below ``folder`` that may hold a dataset. Raises a CONFIGURATION fault where it cannot be listed."""
+    try:
+        children = sorted(child for child in folder.iterdir() if child.is_dir())
+    except OSError as error:
+        raise DatasetAgentError(
+            Component.CONTROL_PLANE,
+            Category.CONFIGURATION,
+            "control_plane.registry.folder",
+            f"the datasets folder {folder} cannot be read: {error.strerror}; set DATASET_AGENT_DATASETS",
+        ) from error
+    return [child for child in children if child.name not in _RESERVED and not child.name.startswith((".", "_"))]
+
+
 @dataclass(frozen=True, slots=True)
-class _Read:
+class Examined:
+    """A dataset's folder. ``manifest`` is there exactly where there are no ``faults``.
+
+    ``file`` is the descriptor's name for people, ``document`` what it holds.
+    """
+
     folder: Path
     dataset: str
     file: str
     manifest: DatasetManifest | None
-    error: str
+    faults: tuple[ModelFault, ...]
+    document: Document
 
 
-def _read(folder: Path) -> _Read | None:
+def examine(folder: Path) -> Examined | None:
+    """The descriptor of a folder with all that is wrong with it; ``None`` where the folder is no dataset's."""
+    empty = Document(None, None)
+
+    def wrong(file: str, *faults: ModelFault, dataset: str = folder.name, document: Document = empty) -> Examined:
+        return Examined(folder, dataset, file, None, faults, document)
+
     present = [name for name in DESCRIPTOR_FILES if (folder / name).is_file()]
     if not present:
         if any(item.suffix in _DATASET_SUFFIXES for item in folder.iterdir()):
-            return _Read(folder, folder.name, folder.name, None, "the folder has no descriptor.yaml")
+            return wrong(folder.name, ModelFault(None, "", "the folder has no descriptor.yaml"))
         return None
     file = f"{folder.name}/{present[0]}"
     if len(present) > 1:
-        return _Read(folder, folder.name, file, None, f"stands beside {present[1]}; keep one")
-    dataset, document = folder.name, Document(None, None)
+        return wrong(file, ModelFault(None, "", f"stands beside {present[1]}; keep one"))
     try:
         document = read_document(folder / present[0])
-        raw = document.value
-        if isinstance(raw, dict) and isinstance(raw.get("dataset"), str) and is_slug(raw["dataset"]):
-            dataset = raw["dataset"]
+    except UnreadableFile as error:
+        line, message = error.parts()
+        return wrong(file, ModelFault(line, "", message))
+    raw, dataset = document.value, folder.name
+    if isinstance(raw, dict) and isinstance(raw.get("dataset"), str) and is_slug(raw["dataset"]):
+        dataset = raw["dataset"]
+    try:
         manifest = DatasetManifest.model_validate(raw)
     except ValidationError as error:
-        return _Read(folder, dataset, file, None, faults_in(error, document))
-    except UnreadableFile as error:
-        return _Read(folder, dataset, file, None, str(error))
-    problems = list(_file_problems(folder, manifest, document))
+        return wrong(file, *all_faults(error, document), dataset=dataset, document=document)
+    problems = tuple(file_problems(folder, manifest, document))
     if problems:
-        more = f"; and {len(problems) - MAX_FAULTS} more" if len(problems) > MAX_FAULTS else ""
-        return _Read(folder, dataset, file, None, "; ".join(problems[:MAX_FAULTS]) + more)
-    return _Read(folder, dataset, file, manifest, "")
+        return wrong(file, *problems, dataset=dataset, document=document)
+    return Examined(folder, dataset, file, manifest, (), document)
 
 
-def _file_problems(folder: Path, manifest: DatasetManifest, document: Document) -> Iterator[str]:
+def file_problems(folder: Path, manifest: DatasetManifest, document: Document) -> Iterator[ModelFault]:
+    """Files that a descriptor names and that are not there, or not inside its folder."""
     for number, table in enumerate(manifest.tables):
         if table.file is not None and _inside(folder, table.file) is None:
-            place = document.place(("tables", number, "file"))
-            yield f"{place}: {table.file[:80]!r} leaves the dataset's folder"
+            place = document.where(("tables", number, "file"))
+            yield ModelFault(*place, f"{table.file[:80]!r} leaves the dataset's folder; copy the file into it")
     for number, capability in enumerate(manifest.capabilities):
         if capability.template is None:
             continue
-        place, name = document.place(("capabilities", number, "template")), capability.template[:80]
+        place, name = document.where(("capabilities", number, "template")), capability.template[:80]
         path = _inside(folder, capability.template)
         if path is None:
-            yield f"{place}: {name!r} leaves the dataset's folder"
+            yield ModelFault(*place, f"{name!r} leaves the dataset's folder; copy the file into it")
         elif not path.is_file():
-            yield f"{place}: {name!r} does not exist"
+            yield ModelFault(*place, f"{name!r} does not exist; write it, or correct the name")
 
 
 def _inside(folder: Path, name: str) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,16 @@ from contract.ids import is_slug
 
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_NESTING: Final = 24
+_TOLD_LINE: Final = re.compile(r"line ([0-9]{1,9}): ")
 
 
 class UnreadableFile(ValueError):
     """A file that is not strict YAML; the message is one line with the line number where known."""
+
+    def parts(self) -> tuple[int | None, str]:
+        """The line, where it is known, and the rest of the message."""
+        found = _TOLD_LINE.match(str(self))
+        return (int(found[1]), str(self)[found.end() :]) if found else (None, str(self))
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -54,7 +61,12 @@ class Document:
     node: yaml.Node | None = field(repr=False, compare=False)
 
     def place(self, path: Sequence[int | str]) -> str:
-        """A part's place for people, such as ``line 31: capabilities[1] (read).effect``.
+        """A part's place for people, such as ``line 31: capabilities[1] (read).effect``."""
+        line, text = self.where(path)
+        return ": ".join(part for part in (f"line {line}" if line else "", text) if part)
+
+    def where(self, path: Sequence[int | str]) -> tuple[int | None, str]:
+        """A part's line, where the file is known, and its name.
 
         An index is followed by the ``name`` of what stands there, where that is one.
         """
@@ -66,7 +78,7 @@ class Document:
                 text += f" ({value['name']})"
             node = _child(node, part)
             line = line if node is None else _line(node)
-        return ": ".join(part for part in (f"line {line}" if self.node else "", text.lstrip(".")) if part)
+        return (line if self.node else None), text.lstrip(".")
 
 
 def read_document(path: Path) -> Document:
