@@ -26,7 +26,7 @@ def verify_reply(
     reply: Reply,
     *,
     plan: Plan,
-    sent: Sent,
+    sent: Sent | None,
     descriptor: DatasetDescriptor | InvalidDataset | None,
     trust: Trust,
 ) -> Verified:
@@ -45,7 +45,7 @@ def verify_reply(
     ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
     agent = trust.agent(plan.agent_id)
-    if reply.envelope is None or agent is None:
+    if reply.envelope is None or sent is None or agent is None:
         raise _invalid("there is nothing to verify")
     try:
         key = _signed_with(agent, reply.envelope)

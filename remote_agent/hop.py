@@ -19,6 +19,7 @@ from typing import Any, Final
 from contract.authority import Authority
 from contract.call import Call, encode_call
 from contract.grant import VerifiedGrant
+from contract.result import ResultDocument
 from contract.schema import ResultColumn, schema_member
 from contract.scope import Scope, Sensitivity
 from contract.verdict import NotGranted, Reason
@@ -87,7 +88,7 @@ class _Hop:
         plan = self._plan(theirs)
         errand = Errand(str(self.capability.sub_agent_name), plan, lambda: self._prepare(plan), patience)
         sent, reply = await self.upstreams.ask(self.authority, errand)
-        if sent is None or reply.outcome is not Outcome.COMPLETED:
+        if reply.outcome is not Outcome.COMPLETED:
             raise self._stopped(reply)
         verified = verify_reply(reply, plan=plan, sent=sent, descriptor=descriptor, trust=self.service.trust)
         self._check_rests(verified.statement, theirs)
@@ -192,6 +193,8 @@ def _narrowed(held: Sequence[Scope], steps: Sequence[Delegation], ceiling: Sensi
 
 
 def _supplied(verified: Verified, reply: Reply) -> Supplied:
+    if not isinstance(verified.document, ResultDocument):
+        raise NotGranted(Reason.RESULT_TOO_LARGE, "the other agent's rows are too many to complete an answer from")
     if verified.document.truncated:
         raise NotGranted(Reason.RESULT_TOO_LARGE, "the other agent's rows are not complete, so nothing rests on them")
     upstream = upstream_of(verified.statement, verified.envelope, reply.task_id or None)

@@ -214,6 +214,11 @@ def test_an_agent_nobody_pinned_is_not_asked(two: ChainWorld) -> None:
     assert "no key is pinned" in decision["rationale"]
 
 
+def test_an_agent_that_asks_no_other_completes_no_answer(two: ChainWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two.agents[0].lifecycle.service, "upstreams", None)
+    assert "no key is pinned" in stopped(two, two.ask(), Reason.REMOTE_CARD_INVALID)["rationale"]
+
+
 @pytest.mark.parametrize("listed", [("elsewhere",), ()])
 def test_an_agent_is_not_asked_for_a_dataset_that_it_is_not_believed_to_serve(
     two: ChainWorld, listed: tuple[str, ...]

@@ -83,6 +83,7 @@ async def test_an_honest_reply_is_used(answered: Answered) -> None:
 
 async def test_nothing_is_used_without_proof_or_card(answered: Answered) -> None:
     refused(lambda: answered.judged(envelope=None), "nothing to verify")
+    refused(lambda: answered.judged(sent=None), "nothing to verify")
     nobody = replace(answered.world.service.trust, agents={})
     refused(lambda: answered.judged(trust=nobody), "nothing to verify")
     refused(lambda: answered.judged(decision=None), "another decision")
