@@ -13,7 +13,7 @@ import secrets
 import unicodedata
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, GetCoreSchemaHandler
+from pydantic import AfterValidator, GetCoreSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 MAX_ID_BYTES = 512
@@ -119,5 +119,7 @@ def _version(value: str) -> str:
     return value
 
 
-Slug = Annotated[str, AfterValidator(_slug)]
-Version = Annotated[str, AfterValidator(_version)]
+Slug = Annotated[str, AfterValidator(_slug), WithJsonSchema({"type": "string", "pattern": f"^{_SLUG.pattern}$"})]
+Version = Annotated[
+    str, AfterValidator(_version), WithJsonSchema({"type": "string", "pattern": f"^{_VERSION.pattern}$"})
+]
