@@ -8,56 +8,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
-from google.api_core.exceptions import GoogleAPICallError
-from google.cloud.bigquery.job import QueryJobConfig
 
 from contract.authority import Authority
-from contract.errors import DatasetAgentError
 from contract.ids import new_id
 from contract.result import Execution, ResultDocument
 from contract.verdict import NotGranted, Reason
-from queries.arrow_form import arrow_schema, conform
+from queries.arrow_form import arrow_schema
 from queries.bigquery_access import Access
 from queries.bigquery_check import check_template
-from queries.bigquery_errors import Stopped, out_of_time, outcome, reason_of, too_large
-from queries.bigquery_job import CANCEL_SECONDS, Job, query_config
-from queries.bigquery_options import BigQueryOptions, Budget, label
-from queries.bigquery_parameters import parameters
+from queries.bigquery_errors import out_of_time, too_large
+from queries.bigquery_job import CANCEL_SECONDS, Job
+from queries.bigquery_options import BigQueryOptions
+from queries.bigquery_query import Work, query_for
 from queries.bigquery_rows import BigQueryRows
 from queries.bigquery_text import BigQueryTexts
 from queries.bind import Bound
-from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
+from queries.encode import ResultEncoder, ResultTooLarge
 from queries.engine import Stream
-from queries.govern import Shape, govern
-from queries.masks import MASK_KEY, dataset_mask_key
-from queries.supplied import bound_rows, check_supplied
+from queries.masks import dataset_mask_key
 from queries.template import Template
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _THREADS: Final = 8
 _CANCELS: Final = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """What one query needs before its thread starts; ``account`` is whom it runs as."""
-
-    template: Template
-    shape: Shape
-    values: Mapping[str, Any]
-    supplied: ResultDocument | None
-    account: str | None
-    budget: Budget
-    labels: dict[str, str]
-    max_rows: int
 
 
 class BigQueryEngine:
@@ -81,9 +61,9 @@ class BigQueryEngine:
         self._version = version
         self._revision = revision
         self._timeout = timeout
-        self._mask_key = dataset_mask_key(mask_key, dataset)
         self._clock = clock
         self._texts = BigQueryTexts()
+        self._work = Work(options, access, self._texts, dataset_mask_key(mask_key, dataset))
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"bigquery-{dataset}")
         # Apart, so that a pool full of queries cannot keep one of them from being cancelled.
         self._cancels = ThreadPoolExecutor(_CANCELS, thread_name_prefix=f"bigquery-cancel-{dataset}")
@@ -131,12 +111,13 @@ class BigQueryEngine:
         supplied: ResultDocument | None = None,
     ) -> tuple[ResultDocument, Execution]:
         """See ``Engine.run``. Also raises BUDGET_EXCEEDED, and INSUFFICIENT_PRIVILEGE for a class without account."""
-        query = self._query(authority, template, bound, max_rows, supplied)
+        self._check_version(authority)
+        query = query_for(self._options, authority, template, bound, max_rows=max_rows, supplied=supplied)
         encoder = ResultEncoder(template.results, max_rows=max_rows, max_bytes=max_bytes)
         job, started = self._job(), self._clock()
         try:
             async with asyncio.timeout(self._timeout):
-                await self._in_thread(job, self._encode, job, query, encoder)
+                await self._in_thread(self._work.encode, job, query, encoder)
         except TimeoutError:
             await self._abandon(job)
             raise out_of_time() from None
@@ -163,7 +144,8 @@ class BigQueryEngine:
         supplied: ResultDocument | None = None,
     ) -> AsyncIterator[Stream]:
         """See ``Engine.stream``."""
-        query = self._query(authority, template, bound, max_rows, supplied)
+        self._check_version(authority)
+        query = query_for(self._options, authority, template, bound, max_rows=max_rows, supplied=supplied)
         job, started, loop = self._job(), self._clock(), asyncio.get_running_loop()
         until = loop.time() + self._timeout
 
@@ -179,7 +161,7 @@ class BigQueryEngine:
 
         rows = BigQueryRows(
             arrow_schema(template.results),
-            self._conformed(job, query, max_bytes),
+            self._work.conformed(job, query, max_bytes),
             step=step,
             within=within,
             ended=lambda: self._execution(job, started),
@@ -204,30 +186,10 @@ class BigQueryEngine:
         self._cancels.shutdown(wait=False)
         await asyncio.to_thread(self._access.close)
 
-    def _query(
-        self,
-        authority: Authority,
-        template: Template,
-        bound: Bound,
-        max_rows: int,
-        supplied: ResultDocument | None,
-    ) -> _Query:
+    def _check_version(self, authority: Authority) -> None:
         same_version = authority.dataset == self._dataset and authority.dataset_version == self._version
         if not same_version or (self._revision is not None and authority.revision != self._revision):
             raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "the engine holds another revision of the dataset")
-        check_supplied(template, supplied)
-        account = self._options.account_of(authority.principal.principal_class)
-        governed = govern(template, authority)
-        return _Query(
-            template=template,
-            shape=governed.shape,
-            values={**bound.values, **governed.values},
-            supplied=supplied,
-            account=account,
-            budget=self._options.budget_of(authority.capability),
-            labels=_labels(authority),
-            max_rows=max_rows,
-        )
 
     def _job(self) -> Job:
         options, deadline = self._options, time.monotonic() + self._timeout
@@ -235,7 +197,7 @@ class BigQueryEngine:
         self._jobs.add(job)
         return job
 
-    async def _in_thread(self, job: Job, work: Callable[..., T], *arguments: Any) -> T:
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         future = asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
         future.add_done_callback(_forget)
         try:
@@ -262,77 +224,6 @@ class BigQueryEngine:
         task.add_done_callback(self._stopping.discard)
         await asyncio.shield(task)
 
-    def _encode(self, job: Job, query: _Query, encoder: ResultEncoder) -> None:
-        """In a thread: run and encode. Raises ``NotGranted`` with fixed texts only."""
-        first = True
-        for batch in self._batches(job, query):
-            try:
-                if first:
-                    encoder.check_schema(batch.schema)
-                    first = False
-                encoder.add(batch)
-            except ResultTooLarge:
-                raise too_large() from None
-            except ResultInvalid as error:
-                raise NotGranted(Reason.RESULT_INVALID, str(error)) from None
-
-    def _conformed(self, job: Job, query: _Query, max_bytes: int) -> Iterator[pa.RecordBatch]:
-        """The batches that are not empty, in the one schema, within ``max_bytes`` of Arrow's memory form."""
-        results, size = query.template.results, 0
-        schema = arrow_schema(results)
-        for batch in self._batches(job, query):
-            if batch.num_rows == 0:
-                continue
-            try:
-                formed = conform(schema, results, batch)
-            except ResultInvalid as error:
-                raise NotGranted(Reason.RESULT_INVALID, str(error)) from None
-            size += formed.nbytes
-            if size > max_bytes:
-                raise too_large()
-            yield formed
-
-    def _batches(self, job: Job, query: _Query) -> Iterator[pa.RecordBatch]:
-        """In a thread: the rows of one run. Raises ``NotGranted`` with fixed texts only."""
-        try:
-            yield from self._run(job, query)
-        except NotGranted:
-            raise
-        except Stopped:
-            raise out_of_time() from None
-        except ResultInvalid as error:
-            raise NotGranted(Reason.RESULT_INVALID, str(error)) from None
-        except DatasetAgentError as fault:
-            _log.warning("a query of %s was not sent: %s", self._dataset, fault.code)
-            raise NotGranted(Reason.EXECUTION_FAILED, "the query failed") from None
-        except Exception as error:
-            # Its own text may quote a cell's value, the query or another table's name.
-            if job.stopped or job.is_late:
-                raise out_of_time() from None
-            word = reason_of(error) if isinstance(error, GoogleAPICallError) else ""
-            raise outcome(word, self._dataset, job.id, type(error).__name__) from None
-
-    def _run(self, job: Job, query: _Query) -> Iterator[pa.RecordBatch]:
-        text = self._texts.text(query.template, query.shape)
-        client = self._access.client(query.account)
-        values = {**query.values, MASK_KEY: self._mask_key} if f"@{MASK_KEY}" in text else query.values
-        given = parameters(query.template, query.shape, values, bound_rows(query.template, query.supplied))
-
-        def config() -> QueryJobConfig:
-            allowed = query.budget.maximum_bytes_billed
-            return query_config(given, maximum_bytes_billed=allowed, labels=query.labels)
-
-        if query.budget.estimate:
-            job.estimate(client, text, config())
-        done = job.run(client, text, config())
-        yield from job.batches(
-            done,
-            query.template.results,
-            max_rows=query.max_rows,
-            storage_read=self._options.storage_read,
-            reader=lambda: self._access.reader(query.account),
-        )
-
     def _execution(self, job: Job, started: float) -> Execution:
         return Execution(
             execution_id=new_id("exe"),
@@ -344,16 +235,6 @@ class BigQueryEngine:
             bytes_processed=job.bytes_processed,
             bytes_billed=job.bytes_billed,
         )
-
-
-def _labels(authority: Authority) -> dict[str, str]:
-    """What joins a job to the ledger, and its cost to a capability: ids and names, nothing of a person or a row."""
-    return {
-        "transaction_id": label(authority.grant.txn),
-        "decision_id": label(authority.decision.decision_id),
-        "dataset": label(authority.dataset),
-        "capability": label(authority.capability),
-    }
 
 
 def _forget(done: asyncio.Future[Any]) -> None:

@@ -46,6 +46,7 @@ class Job:
         self._location = location
         self._deadline = deadline
         self._stopping = threading.Event()
+        self._asking = threading.Lock()
         self._client: bigquery.Client | None = None
         self._answered = False
         self._ended = False
@@ -143,22 +144,34 @@ class Job:
     def cancel(self) -> None:
         """Ask BigQuery to stop the job, for ``CANCEL_SECONDS`` at most. Blocks, raises nothing.
 
-        A job that was sent and not answered yet may not be there yet, so it is asked again.
+        Where another thread asks already, this one waits for it, so that who returns knows that
+        BigQuery was asked. A job that was sent and not answered yet may not be there yet, so it
+        is asked again.
         """
         client, until = self._client, time.monotonic() + CANCEL_SECONDS
-        while client is not None and not self._ended and (left := until - time.monotonic()) > 0:
-            try:
-                client.cancel_job(
-                    self.id, project=self._project, location=self._location, retry=_patient(left), timeout=left
-                )
-                self._ended = True
-            except exceptions.NotFound:
-                if self._answered:
+        if client is None or not self._asking.acquire(timeout=CANCEL_SECONDS):
+            return
+        try:
+            while not self._ended and (left := until - time.monotonic()) > 0:
+                answered = self._answered
+                if self._ask(client, left) or answered:
                     return
                 time.sleep(_FIRST_POLL)
-            except Exception as error:
-                _log.warning("job %s of %s may still run: %s", self.id, self._dataset, type(error).__name__)
-                return
+        finally:
+            self._asking.release()
+
+    def _ask(self, client: bigquery.Client, seconds: float) -> bool:
+        """Whether BigQuery knows the job, or cannot be asked."""
+        try:
+            client.cancel_job(
+                self.id, project=self._project, location=self._location, retry=_patient(seconds), timeout=seconds
+            )
+            self._ended = True
+        except exceptions.NotFound:
+            return False
+        except Exception as error:
+            _log.warning("job %s of %s may still run: %s", self.id, self._dataset, type(error).__name__)
+        return True
 
     def _begin(self, client: bigquery.Client, text: str, config: QueryJobConfig) -> QueryJob:
         """Start the job once: a request whose outcome is unknown is sent again under the same id."""

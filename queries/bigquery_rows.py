@@ -53,6 +53,8 @@ class BigQueryRows:
 
     def leave(self) -> None:
         """Close what makes batches, as soon as the step that is under way has ended."""
+        if self._execution is None:
+            self._execution = self._ended()
         if self._pending is None:
             return
         self._pending.cancel()
