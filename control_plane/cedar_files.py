@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -67,57 +67,88 @@ class PolicyFiles:
 
 def read_policies(folder: Path) -> PolicyFiles:
     """Raises a CONFIGURATION fault that names the file, the policy and what to change."""
-    schema_name, schema_text = _schema(folder)
-    version = _read(folder / "version").strip()
-    if not _VERSION.fullmatch(version):
-        raise policy_fault("version", "must hold one version, for example 2026.09.01")
-    try:
-        schema = cedarpy.Schema.from_str(schema_text)
-    except ValueError as error:
-        raise policy_fault(schema_name, _one_line(error), line_of(str(error), schema_text)) from error
-    files = sorted(folder.glob("*.cedar"))
-    if not files:
-        raise policy_fault(folder.name, "the folder holds no .cedar file")
+    found, faults = examine_policies(folder)
+    if found is None:
+        raise _as_one(faults)
+    return found
+
+
+def examine_policies(folder: Path) -> tuple[PolicyFiles | None, tuple[PolicyFault, ...]]:
+    """The policies of a folder, or everything that is wrong with them."""
+    faults: list[PolicyFault] = []
+    version = _version(folder, faults)
+    schema, schema_text = _schema(folder, faults)
     policies: dict[str, Policy] = {}
     texts = [schema_text]
+    files = sorted(folder.glob("*.cedar"))
+    if not files:
+        faults.append(policy_fault(folder.name, "the folder holds no .cedar file"))
     for path in files:
-        text = _read(path)
+        text = _read(path, faults)
         texts.append(text)
-        for policy in _parse(path.name, text, schema):
+        for policy in _parse(path.name, text, schema, faults):
             if policy.policy_id in policies:
                 first = policies[policy.policy_id].place
-                raise policy_fault(path.name, f'@id("{policy.policy_id}") is already used in {first}', policy.line)
+                problem = f'@id("{policy.policy_id}") is already used in {first}'
+                faults.append(policy_fault(path.name, problem, policy.line))
             policies[policy.policy_id] = policy
+    if faults:
+        return None, tuple(faults)
     digest = sha256_hex("\x00".join([version, *texts]).encode())
-    return PolicyFiles(version=version, digest=digest, policies=tuple(policies.values()))
+    return PolicyFiles(version=version, digest=digest, policies=tuple(policies.values())), ()
 
 
-def policy_fault(file: str, problem: str, line: int | None = None) -> DatasetAgentError:
-    place = file if line is None else f"{file}:{line}"
-    return DatasetAgentError(
-        Component.CONTROL_PLANE,
-        Category.CONFIGURATION,
-        "control_plane.policy.invalid",
-        f"policies/{place}: {problem}",
-    )
+def _as_one(faults: Sequence[PolicyFault]) -> PolicyFault:
+    """The first fault, and with it those of the same file that typing found."""
+    first = faults[0]
+    beside = [fault for fault in faults if first.typed and fault.typed and fault.file == first.file][1:]
+    if not beside:
+        return first
+    others = [
+        fault.problem if fault.line is None else f"line {fault.line}: {fault.problem}"
+        for fault in beside[: MAX_FAULTS - 1]
+    ]
+    more = [f"and {len(beside) + 1 - MAX_FAULTS} more"] if len(beside) + 1 > MAX_FAULTS else []
+    return policy_fault(first.file, "; ".join([first.problem, *others, *more]), first.line)
 
 
-def _parse(file: str, text: str, schema: cedarpy.Schema) -> Iterator[Policy]:
+class PolicyFault(DatasetAgentError):
+    """What is wrong in a file of the policies' folder; ``typed`` where it is the schema that says so."""
+
+    def __init__(self, file: str, problem: str, line: int | None = None, *, typed: bool = False) -> None:
+        place = file if line is None else f"{file}:{line}"
+        message = f"policies/{place}: {problem}"
+        super().__init__(Component.CONTROL_PLANE, Category.CONFIGURATION, "control_plane.policy.invalid", message)
+        self.file, self.line, self.problem, self.typed = file, line, problem, typed
+
+
+def policy_fault(file: str, problem: str, line: int | None = None) -> PolicyFault:
+    return PolicyFault(file, problem, line)
+
+
+def _parse(file: str, text: str, schema: cedarpy.Schema | None, faults: list[PolicyFault]) -> Iterator[Policy]:
+    """The policies of one file, typed where there is a schema."""
     try:
         parsed = json.loads(cedarpy.policies_to_json_str(text))
     except ValueError as error:
-        raise policy_fault(file, _one_line(error), _unparsed_line(text)) from error
+        faults.append(policy_fault(file, _one_line(error), _unparsed_line(text)))
+        return
     if parsed.get("templates"):
         template = line_of("`?principal`", text) or line_of("`?resource`", text)
         known = "policy templates (?principal, ?resource) are not accepted; write each policy out"
-        raise policy_fault(file, known, template)
+        faults.append(policy_fault(file, known, template))
+        return
     static: Mapping[str, Mapping[str, Any]] = parsed["staticPolicies"]
     written = _written(text, static)
     for name, document in static.items():
-        yield _policy(file, document, written[name].line if name in written else None)
-    result = cedarpy.validate_policies(text, schema)
-    if not result.validation_passed:
-        raise _untyped(file, result, written)
+        try:
+            yield _policy(file, document, written[name].line if name in written else None)
+        except PolicyFault as fault:
+            faults.append(fault)
+    if schema is not None:
+        result = cedarpy.validate_policies(text, schema)
+        if not result.validation_passed:
+            faults.extend(_untyped(file, result, written))
 
 
 def _written(text: str, static: Mapping[str, Any]) -> Mapping[str, Statement]:
@@ -137,8 +168,8 @@ def _unparsed_line(text: str) -> int | None:
     return None
 
 
-def _untyped(file: str, result: cedarpy.ValidationResult, written: Mapping[str, Statement]) -> DatasetAgentError:
-    """The first faults that typing found, each with its line and under its policy's ``@id``."""
+def _untyped(file: str, result: cedarpy.ValidationResult, written: Mapping[str, Statement]) -> Iterator[PolicyFault]:
+    """The faults that typing found, each with its line and under its policy's ``@id``."""
     told: dict[str, int | None] = {}
     for problem in result.errors:
         name = result.id_annotations_by_policy_id.get(problem.policy_id, "a policy without @id")
@@ -149,10 +180,8 @@ def _untyped(file: str, result: cedarpy.ValidationResult, written: Mapping[str, 
             line = line_of(text, statement.text, first=statement.line) or statement.line
         told[f"{name}: {_ACTION.sub('', text)}"] = line
     # Cedar gives them in no order; that no action fits follows from a fault that is told better.
-    faults = sorted(told.items(), key=lambda item: (_FOLLOWS in item[0], item[1] or 0, item[0]))
-    others = [text if line is None else f"line {line}: {text}" for text, line in faults[1:MAX_FAULTS]]
-    more = [f"and {len(faults) - MAX_FAULTS} more"] if len(faults) > MAX_FAULTS else []
-    return policy_fault(file, "; ".join([faults[0][0], *others, *more]), faults[0][1])
+    for text, line in sorted(told.items(), key=lambda item: (_FOLLOWS in item[0], item[1] or 0, item[0])):
+        yield PolicyFault(file, text, line, typed=True)
 
 
 def _policy(file: str, document: Mapping[str, Any], line: int | None) -> Policy:
@@ -210,24 +239,44 @@ def _is_attributes(node: Any) -> bool:
     return isinstance(access, dict) and access.get("attr") == "attributes" and access["left"] == {"Var": "principal"}
 
 
-def _schema(folder: Path) -> tuple[str, str]:
+def _version(folder: Path, faults: list[PolicyFault]) -> str:
+    before = len(faults)
+    version = _read(folder / "version", faults).strip()
+    if len(faults) == before and not _VERSION.fullmatch(version):
+        faults.append(policy_fault("version", "must hold one version, for example 2026.09.01"))
+    return version
+
+
+def _schema(folder: Path, faults: list[PolicyFault]) -> tuple[cedarpy.Schema | None, str]:
+    """The schema, where it can be used, and its text."""
     found = sorted(folder.glob("*.cedarschema"))
     if len(found) != 1:
-        raise policy_fault(folder.name, f"the folder needs exactly one .cedarschema file, found {len(found)}")
-    return found[0].name, _read(found[0])
+        faults.append(policy_fault(folder.name, f"the folder needs exactly one .cedarschema file, found {len(found)}"))
+        return None, ""
+    before = len(faults)
+    text = _read(found[0], faults)
+    if len(faults) > before:
+        return None, text
+    try:
+        return cedarpy.Schema.from_str(text), text
+    except ValueError as error:
+        faults.append(policy_fault(found[0].name, _one_line(error), line_of(str(error), text)))
+        return None, text
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, faults: list[PolicyFault]) -> str:
+    """The text of a file, empty where it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_POLICY_BYTES + 1)
-        if len(data) > MAX_POLICY_BYTES:
-            raise policy_fault(path.name, f"is larger than {MAX_POLICY_BYTES} bytes")
-        return data.decode("utf-8")
+        if len(data) <= MAX_POLICY_BYTES:
+            return data.decode("utf-8")
+        faults.append(policy_fault(path.name, f"is larger than {MAX_POLICY_BYTES} bytes"))
     except OSError as error:
-        raise policy_fault(path.name, f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise policy_fault(path.name, "is not UTF-8") from error
+        faults.append(policy_fault(path.name, f"cannot be read: {error.strerror}"))
+    except UnicodeDecodeError:
+        faults.append(policy_fault(path.name, "is not UTF-8"))
+    return ""
 
 
 def _listed(names: frozenset[str]) -> str:

@@ -20,7 +20,7 @@ from contract.principal import AttributeValue, Principal
 from contract.schema import Strict
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
-from control_plane.model_faults import faults_in
+from control_plane.model_faults import ModelFault, all_faults, in_one_line
 from control_plane.yaml_reader import Document, UnreadableFile, read_document
 
 _Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=r"^[^\s\x00]+$")]
@@ -138,21 +138,30 @@ class Directory:
 
 def load_directory(path: Path) -> Directory:
     """Raises a CONFIGURATION fault that names the file and the first things wrong in it."""
+    found, faults = examine_directory(path)
+    if found is None:
+        raise _fault(path, in_one_line(faults))
+    return found
+
+
+def examine_directory(path: Path) -> tuple[Directory | None, tuple[ModelFault, ...]]:
+    """The directory, or everything that is wrong with its file."""
     document = Document(None, None)
     try:
         document = read_document(path)
         file = DirectoryFile.model_validate(document.value)
     except ValidationError as error:
-        raise _fault(path, faults_in(error, document)) from error
+        return None, all_faults(error, document)
     except UnreadableFile as error:
-        raise _fault(path, str(error)) from error
+        line, message = error.parts()
+        return None, (ModelFault(line, "", message),)
     principals = tuple(entry.principal(file.issuer) for entry in file.principals)
     sign_ins = {
         (at.issuer, at.subject): principal
         for entry, principal in zip(file.principals, principals, strict=True)
         for at in entry.signs_in_as
     }
-    return Directory.of(file.issuer, principals, sign_ins)
+    return Directory.of(file.issuer, principals, sign_ins), ()
 
 
 def with_claims(principal: Principal, claims: Mapping[str, AttributeValue]) -> Principal:
