@@ -74,7 +74,7 @@ class LocalRows:
         self._whole = False
         try:
             query = make(self._cursor)
-            job.start(self._cursor.interrupt, lambda: float(self._cursor.query_progress()))
+            job.start(self._interrupt, lambda: float(self._cursor.query_progress()))
             self._reader = execute(self._cursor, query)
             self.schema = self._reader.schema
         except BaseException:
@@ -91,6 +91,7 @@ class LocalRows:
         try:
             batch = self._reader.read_next_batch()
         except StopIteration:
+            self._job.end()
             self._whole = True
             raise
         self._job.check()
@@ -100,6 +101,12 @@ class LocalRows:
         """Ends the query where it has not ended: closing a cursor alone does not stop its reader."""
         self._job.end()
         if not self._whole:
-            self._cursor.interrupt()
+            self._interrupt()
         self._reader = None
         self._cursors.give(self._cursor, whole=self._whole)
+
+    def _interrupt(self) -> None:
+        try:
+            self._cursor.interrupt()
+        except duckdb.ConnectionException:
+            pass  # the engine was closed, and the query with it

@@ -37,6 +37,8 @@ _ENVIRONMENT: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 _KEPT_VARIABLES: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # without which its libraries may not be found
+IDLE_SECONDS: Final = 300.0
+"""After which a worker that is not asked anything ends by itself."""
 _FRAME_BYTES: Final = 8 * PIECE_BYTES
 
 
@@ -47,7 +49,7 @@ class WorkerFailed(Exception):
 class Worker:
     """One process, which runs one query at a time."""
 
-    def __init__(self, path: Path, memory_limit: str, timeout: float, threads: int) -> None:
+    def __init__(self, path: Path, memory_limit: str, timeout: float, threads: int, idle: float) -> None:
         environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         self._process = subprocess.Popen(  # noqa: S603  this very interpreter, with a fixed text
             [sys.executable, "-I", "-c", _COMMAND, str(_ROOT)],
@@ -63,11 +65,13 @@ class Worker:
         self._ready = False
         self.answered = False
         """Whether its last query ended with a word of its own."""
+        self.killed = False
         self._setup = {
             "path": str(path.resolve()),
             "memory_limit": memory_limit,
             "timeout": timeout,
             "threads": threads,
+            "idle": idle,
             "parent": os.getpid(),
         }
 
@@ -115,6 +119,7 @@ class Worker:
 
     def kill(self) -> None:
         """End it at once, in the middle of whatever call."""
+        self.killed = True
         self._process.kill()
 
     def close(self) -> None:
@@ -169,8 +174,8 @@ class Workers:
     How many there are at once is the caller's to bound; every method may be called in any thread.
     """
 
-    def __init__(self, path: Path, memory_limit: str, timeout: float, threads: int) -> None:
-        self._setup = (path, memory_limit, timeout, threads)
+    def __init__(self, path: Path, memory_limit: str, timeout: float, threads: int, idle: float = IDLE_SECONDS) -> None:
+        self._setup = (path, memory_limit, timeout, threads, idle)
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
         self._lock = threading.Lock()
@@ -190,7 +195,7 @@ class Workers:
     def give(self, worker: Worker) -> None:
         """A worker that answered is kept; any other is ended, because nobody knows what it does."""
         with self._lock:
-            if worker.answered and worker in self._all:
+            if worker.answered and not worker.killed and worker in self._all:
                 self._idle.append(worker)
                 return
             self._all.discard(worker)
@@ -238,10 +243,11 @@ class RemoteRows:
         except WorkerFailed:
             self._job.check()
             raise
-        self._job.check()
         if batch is None:
+            self._job.end()
             self._whole = True
             raise StopIteration
+        self._job.check()
         return batch
 
     def close(self) -> None:

@@ -34,8 +34,11 @@ class Threads:
         self.jobs.discard(job)
 
     def start(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """``work`` in a thread. Raises ``RuntimeError`` once closed."""
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        """``work`` in a thread. Raises ``NotGranted`` once closed."""
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        except RuntimeError:
+            raise NotGranted(Reason.EXECUTION_FAILED, "the engine of this dataset version was closed") from None
         future.add_done_callback(_read)
         return future
 

@@ -34,8 +34,6 @@ from queries.duckdb_connection import connect, memory_bytes
 from queries.duckdb_query import Query, execute, pieces
 
 HEAD: Final = struct.Struct(">cQ")
-IDLE: Final = 300.0
-"""Seconds after which a worker that is not asked anything ends by itself."""
 _SLACK: Final = 64 * 2**20
 _SHARE: Final = 0.6  # of the memory limit, for what the engine does not count itself
 _LIMITS: Final = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: 64}
@@ -55,7 +53,7 @@ def main() -> None:
     connection = connect(Path(setup["path"]), setup["memory_limit"], setup["timeout"], threads=setup["threads"])
     base = _confine(memory_bytes(connection))
     _write(answers, b"R")
-    while select.select([requests], [], [], IDLE)[0]:
+    while select.select([requests], [], [], setup["idle"])[0]:
         raw = _read(requests)
         if not raw:
             return
