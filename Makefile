@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check lint format wheel-test races mutants bench lock
+.PHONY: help setup demo example test check lint format wheel-test test-bigquery races mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,6 +46,9 @@ format: setup ## what ruff can put right by itself
 wheel-test: setup ## the demo from the built wheel, in an environment without this folder
 	$(BIN)/python -m pytest -m wheel_demo tests/project
 
+test-bigquery: setup ## the BigQuery engine against an emulator, in an environment of its own; TESTS='-k cancel'
+	$(BIN)/python -m tests.bigquery.emulator $(TESTS)
+
 races: setup ## 500 rounds of 64 concurrent uses of one leaf, on both stores; RACES='--rounds 50 --json'
 	$(BIN)/python -m tests.races $(RACES)
 
@@ -55,7 +58,8 @@ mutants: setup ## takes every check out, one at a time, and shows which test fai
 bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks
 
-lock: setup ## the three locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for newer versions
+lock: setup ## the locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for newer versions
 	$(COMPILE) $(UPGRADE) --extra dev --extra bigquery --extra oracle pyproject.toml -o requirements.lock
 	$(COMPILE) --constraint requirements.lock pyproject.toml -o deploy/requirements-runtime.lock
 	echo 'hatchling' | $(COMPILE) --constraint requirements.lock - -o deploy/requirements-build.lock
+	$(COMPILE) --python-version 3.11 tests/bigquery/requirements-emulator.in -o tests/bigquery/requirements-emulator.lock
