@@ -10,9 +10,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from queries.duckdb_dialect import call, cast, rule
+from queries.duckdb_dialect import call, cast, is_typed, rule
+from queries.duckdb_types import duckdb_type
 from queries.names import is_offset, output_items, output_names
 from queries.nested import array_query
+from queries.typed import type_of
 
 _ROW: Final = "_q"
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -22,6 +24,14 @@ _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 def _column(node: exp.Expr) -> exp.Expr:
     # DuckDB counts elements from 1.
     return exp.Paren(this=exp.Sub(this=node, expression=exp.Literal.number(1))) if is_offset(node) else node
+
+
+@rule(exp.Unnest)
+def _unnest(node: exp.Expr) -> exp.Expr:
+    if isinstance(node.parent, (exp.From, exp.Join)) and is_typed(node):
+        # The second reading of the text knows no columns' types, and reads no UNNEST without one.
+        node.set("expressions", [cast(node.expressions[0], duckdb_type(type_of(node)))])
+    return node
 
 
 @rule(exp.Join)

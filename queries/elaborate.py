@@ -56,7 +56,9 @@ class Elaborator:
             elif isinstance(query, exp.SetOperation):
                 self._outputs[id(query)] = self._set_operation(query)
             elif isinstance(query, exp.Unnest):
-                self._elements[id(query)] = self.array(query, query.expressions[0])
+                element = self.array(query, query.expressions[0])
+                self._elements[id(query)] = element
+                set_type(query, element.repeated)
             else:
                 raise Refused("only queries stand in FROM and WITH", query)
         return self._outputs[id(self._resolved.tree)]
