@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import hmac
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any
 
-from contract.schema import Table
+from contract.schema import Column, Mode, Table
 from queries.template import Template
 from tests.queries.world import DATASET, MASK_KEY, TABLES
 
@@ -45,46 +45,60 @@ AUTHORITIES: dict[str, dict[str, Any]] = {
 def _keeps(value: Any, constraint: dict[str, Any]) -> bool:
     if value is None:
         return False
-    text = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if hasattr(value, "hour") else str(value)
+    return all(_holds(kind, value, bound) for kind, bound in constraint.items())
+
+
+def _holds(kind: str, value: Any, bound: Any) -> bool:
+    """Whether a stored value that is not NULL meets one member of a constraint, by the type that it has."""
+    if kind == "prefix":
+        return bool(value.startswith(bound))
+    if kind in ("one_of", "not_one_of"):
+        return (value in {_read(value, item) for item in bound}) == (kind == "one_of")
+    return bool(value <= _read(value, bound) if kind == "max" else value >= _read(value, bound))
+
+
+def _read(value: Any, text: Any) -> Any:
+    """A constraint's value as one of the type of ``value``."""
     if isinstance(value, bool):
-        text = str(value).lower()
-    same = value if isinstance(value, int) and not isinstance(value, bool) else text
-    number = isinstance(value, (int, Decimal)) and not isinstance(value, bool)
-
-    def order(bound: Any) -> Any:
-        return Decimal(bound) if number else bound
-
-    compared = Decimal(value) if number else text
-    return (
-        ("one_of" not in constraint or same in constraint["one_of"])
-        and ("not_one_of" not in constraint or same not in constraint["not_one_of"])
-        and ("max" not in constraint or compared <= order(constraint["max"]))
-        and ("min" not in constraint or compared >= order(constraint["min"]))
-        and ("prefix" not in constraint or text.startswith(constraint["prefix"]))
-    )
+        return text == "true"
+    if isinstance(value, (str, int)):
+        return text
+    if isinstance(value, dt.datetime):
+        return dt.datetime.fromisoformat(text)
+    if isinstance(value, dt.date):
+        return dt.date.fromisoformat(text)
+    return type(value)(text)
 
 
-def _shown(value: Any, kind: str, mask: str) -> Any:
+def _shown(value: Any, column: Column, mask: str, key: str) -> Any:
+    if column.mode is Mode.REPEATED:
+        return []
     if value is None or mask == "null":
         return None
+    kind = column.type.value
     if mask == "hash":
-        key = hmac.new(MASK_KEY, b"dataset-agent/mask/dataset/" + DATASET.encode(), hashlib.sha256).hexdigest()
         digest = hashlib.sha256((key + str(value)).encode()).hexdigest()
         return {"STRING": digest[:32], "INT64": int(digest[:15], 16)}.get(kind)
     if kind == "STRING":
         return value[: min(4, len(value) // 2)]
     if kind == "DATE":
         return value.replace(month=1, day=1)
-    if kind == "TIMESTAMP":
+    if kind in ("TIMESTAMP", "DATETIME"):
         return value.replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0)
     return None
 
 
-def oracle(data: dict[str, list[dict[str, Any]]], case: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def oracle(
+    data: dict[str, list[dict[str, Any]]],
+    case: dict[str, Any],
+    tables: tuple[Table, ...] = TABLES,
+    dataset: str = DATASET,
+) -> dict[str, list[dict[str, Any]]]:
     """The rows of the base tables as a case leaves them: filtered, then masked, with nothing of the product."""
     wanted = [*case.get("rows", {}).items(), *case.get("grant_rows", {}).items()]
+    key = hmac.new(MASK_KEY, b"dataset-agent/mask/dataset/" + dataset.encode(), hashlib.sha256).hexdigest()
     out = {}
-    for table in TABLES:
+    for table in tables:
         conditions = [(name.split(".")[1], rule) for name, rule in wanted if name.startswith(f"{table.name}.")]
         kept = [row for row in data[table.name] if all(_keeps(row[column], rule) for column, rule in conditions)]
         masks = {
@@ -92,11 +106,18 @@ def oracle(data: dict[str, list[dict[str, Any]]], case: dict[str, Any]) -> dict[
             for name, mask in case.get("masks", {}).items()
             if name.startswith(f"{table.name}.")
         }
-        kinds = {column.name: column.type.value for column in table.columns}
-        out[table.name] = [
-            {name: _shown(value, kinds[name], masks[name]) if name in masks else value for name, value in row.items()}
-            for row in kept
-        ]
+        columns = {column.name: column for column in table.columns}
+        out[table.name] = (
+            kept
+            if not masks
+            else [
+                {
+                    name: _shown(value, columns[name], masks[name], key) if name in masks else value
+                    for name, value in row.items()
+                }
+                for row in kept
+            ]
+        )
     return out
 
 
