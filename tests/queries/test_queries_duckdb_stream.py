@@ -50,8 +50,9 @@ async def refused(engine: DuckDbEngine, loaded: Any, **more: Any) -> NotGranted:
 
 
 async def test_a_stream_has_the_rows_of_a_run_governed_alike(engine: DuckDbEngine) -> None:
-    limits = {"rows": {"orders.region": {"one_of": ["EU"]}}, "masks": {"orders.region": "hash"}}
-    for more in ({}, limits):
+    limits: dict[str, Any] = {"rows": {"orders.region": {"one_of": ["EU"]}}, "masks": {"orders.region": "hash"}}
+    unlimited: dict[str, Any] = {}
+    for more in (unlimited, limits):
         found = await read(engine, ALL, **more)
         assert [row[:2] for row in found] == [row[:2] for row in await run(engine, ALL, **more)]
     assert len(found) < 60
@@ -71,7 +72,7 @@ async def test_many_rows_come_in_bounded_batches_and_in_order(engine: DuckDbEngi
     before, count, batches = -1, 0, 0
     async with stream(engine, MANY) as held:
         async for batch in held:
-            values = batch.column(0).to_pylist()
+            values: list[Any] = batch.column(0).to_pylist()
             assert values == sorted(values)
             assert values[0] >= before
             before, count, batches = values[-1], count + batch.num_rows, batches + 1

@@ -217,8 +217,8 @@ async def test_there_are_as_many_workers_as_cores_at_most(engine: DuckDbEngine) 
 
 async def test_a_worker_that_ended_idle_is_replaced(tmp_path: Path) -> None:
     engine = opened(write(tmp_path, rows()))
-    path, *rest = engine._workers._setup
-    engine._workers = Workers(path, *rest[:3], idle=0.0)  # type: ignore[misc]
+    path, memory, timeout, threads, _ = engine._workers._setup
+    engine._workers = Workers(path, memory, timeout, threads, idle=0.0)
     await run(engine, COUNT)
     (first,) = workers(engine)
     while is_alive(first.pid):
