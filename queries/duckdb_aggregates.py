@@ -7,7 +7,8 @@ from typing import Final
 from sqlglot import exp
 
 from contract.schema import SqlType
-from queries.duckdb_dialect import call, finite, rule, typed
+from queries.duckdb_dialect import call, rule, typed
+from queries.duckdb_numbers import finite
 from queries.typed import source_type, sql_type
 
 S = SqlType

@@ -9,7 +9,7 @@ from typing import Final
 import duckdb
 
 from contract.verdict import NotGranted, Reason
-from queries import duckdb_aggregates, duckdb_moments, duckdb_nested  # noqa: F401  their rules register themselves
+from queries import duckdb_aggregates, duckdb_calls, duckdb_casts, duckdb_moments, duckdb_nested, duckdb_numbers  # noqa: F401  their rules register themselves
 from queries.duckdb_dialect import to_duckdb
 from queries.duckdb_types import duckdb_type
 from queries.errors import TemplateError

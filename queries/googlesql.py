@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.bigquery import BigQuery
+from sqlglot.parsers.bigquery import BigQueryParser
 
 from queries.calls import CALL_NAMES
 
@@ -21,11 +22,11 @@ def _call(name: str) -> Callable[[list[Any]], exp.Expr]:
 class GoogleSql(BigQuery):
     """A dialect to read templates with; they are written with sqlglot's BigQuery."""
 
-    class Parser(BigQuery.Parser):
+    class Parser(BigQueryParser):
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
-            **BigQuery.Parser.FUNCTIONS,
+            **BigQueryParser.FUNCTIONS,
             **{name: _call(name) for name in CALL_NAMES},
         }
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-            name: parser for name, parser in BigQuery.Parser.FUNCTION_PARSERS.items() if name not in CALL_NAMES
+            name: parser for name, parser in BigQueryParser.FUNCTION_PARSERS.items() if name not in CALL_NAMES
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Final
 
 from contract.schema import SqlType
@@ -50,7 +50,7 @@ def _moment(text: str, target: SqlType) -> str | None:
     if target is SqlType.DATETIME:
         return None if zone else moment.isoformat(sep=" ")
     if zone:
-        moment = moment.replace(tzinfo=timezone(_offset(zone))).astimezone(timezone.utc).replace(tzinfo=None)
+        moment = moment.replace(tzinfo=timezone(_offset(zone))).astimezone(UTC).replace(tzinfo=None)
     return f"{moment.isoformat(sep=' ')}+00:00"
 
 

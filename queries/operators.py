@@ -1,4 +1,4 @@
-"""Types of columns, literals, operators, conditionals and CAST."""
+"""Types of columns, literals, operators and conditionals."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from sqlglot import exp
 
 from contract.schema import SqlType
 from queries.elaborate import BOOL, Elaborator, rule
-from queries.errors import Refused
-from queries.nested import nested_cast, parameter_type
-from queries.typed import SQL_TYPES, Type, canonical_text, common, convert, set_source, set_type
+from queries.errors import Refused, written_name
+from queries.nested import parameter_type
+from queries.typed import Type, common, convert, set_source, set_type
 
 S = SqlType
 _INT64: Final = range(-(2**63), 2**63)
-_EXACT_CASTS: Final = {
-    (S.INT64, S.FLOAT64), (S.INT64, S.NUMERIC), (S.INT64, S.STRING), (S.INT64, S.BOOL), (S.BOOL, S.INT64),
-    (S.BOOL, S.STRING), (S.NUMERIC, S.FLOAT64), (S.NUMERIC, S.INT64), (S.NUMERIC, S.STRING), (S.FLOAT64, S.INT64),
-    (S.DATE, S.STRING), (S.DATE, S.TIMESTAMP), (S.DATE, S.DATETIME), (S.DATETIME, S.DATE), (S.TIMESTAMP, S.DATE),
-    (S.TIMESTAMP, S.DATETIME), (S.DATETIME, S.TIMESTAMP),
-}  # fmt: skip
-_LITERAL_CASTS: Final = (S.DATE, S.DATETIME, S.TIMESTAMP, S.NUMERIC, S.INT64)
 
 
 @rule(exp.Column)
@@ -63,8 +56,14 @@ def _paren(e: Elaborator, node: exp.Expr) -> Type:
     return e.type(node.this)
 
 
+@rule(exp.ByteString)
+def _bytes(e: Elaborator, node: exp.Expr) -> Type:
+    return Type(S.BYTES)
+
+
 @rule(exp.Neg)
 def _neg(e: Elaborator, node: exp.Expr) -> Type:
+    _check_nulls(e, node, node.this)
     return Type(e.expect(node, "this", S.INT64, S.NUMERIC, S.FLOAT64))
 
 
@@ -87,12 +86,26 @@ def _connector(e: Elaborator, node: exp.Expr) -> Type:
 
 @rule(exp.Not)
 def _not(e: Elaborator, node: exp.Expr) -> Type:
+    _check_nulls(e, node, node.this)
     e.expect(node, "this", S.BOOL)
     return BOOL
 
 
-@rule(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+def _check_nulls(e: Elaborator, node: exp.Expr, *operands: exp.Expr) -> None:
+    """GoogleSQL takes no written NULL as an operand."""
+    if any(e.type(operand).name is None for operand in operands):
+        raise Refused(f"{written_name(node)} takes no written NULL; a test for it is IS NULL", node)
+
+
+@rule(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 def _comparison(e: Elaborator, node: exp.Expr) -> Type:
+    _check_nulls(e, node, node.this, node.expression)
+    e.unify(node, [node.this, node.expression], node)
+    return BOOL
+
+
+@rule(exp.NullSafeEQ, exp.NullSafeNEQ)
+def _distinction(e: Elaborator, node: exp.Expr) -> Type:
     e.unify(node, [node.this, node.expression], node)
     return BOOL
 
@@ -154,6 +167,9 @@ def _like(e: Elaborator, node: exp.Expr) -> Type:
             )
     elif not (isinstance(pattern, exp.Literal) and pattern.is_string):
         raise Refused("LIKE takes a written pattern; use STARTS_WITH or STRPOS for values", pattern)
+    elif (len(pattern.name) - len(pattern.name.rstrip("\\"))) % 2:
+        raise Refused("a LIKE pattern does not end with a backslash", pattern)
+    _check_nulls(e, node, node.this)
     e.expect(node, "expression", S.STRING)
     return BOOL
 
@@ -196,6 +212,7 @@ def _nullif(e: Elaborator, node: exp.Expr) -> Type:
 
 @rule(exp.Add, exp.Sub, exp.Mul)
 def _arithmetic(e: Elaborator, node: exp.Expr) -> Type:
+    _check_nulls(e, node, node.this, node.expression)
     target = e.unify(node, [node.this, node.expression], node)
     if target not in (S.INT64, S.NUMERIC, S.FLOAT64):
         hint = "; use DATE_ADD, DATE_SUB or DATE_DIFF" if target in (S.DATE, S.TIMESTAMP) else ""
@@ -205,6 +222,8 @@ def _arithmetic(e: Elaborator, node: exp.Expr) -> Type:
 
 @rule(exp.Div, exp.SafeDivide)
 def _division(e: Elaborator, node: exp.Expr) -> Type:
+    if isinstance(node, exp.Div):
+        _check_nulls(e, node, node.this, node.expression)
     kinds = [e.type(node.this), e.type(node.expression)]
     target = common(kinds, node)
     if target not in (S.INT64, S.NUMERIC, S.FLOAT64):
@@ -218,30 +237,7 @@ def _division(e: Elaborator, node: exp.Expr) -> Type:
 
 @rule(exp.IntDiv, exp.Mod)
 def _integer_division(e: Elaborator, node: exp.Expr) -> Type:
-    e.expect(node, "this", S.INT64)
-    e.expect(node, "expression", S.INT64)
-    return Type(S.INT64)
-
-
-@rule(exp.Cast)
-def _cast(e: Elaborator, node: exp.Expr) -> Type:
-    target = SQL_TYPES.get(node.args["to"].this)
-    if node.args["to"].this in (exp.DType.ARRAY, exp.DType.STRUCT):
-        return nested_cast(e, node)
-    if target is None:
-        raise Refused(f"CAST to {node.args['to'].sql('bigquery')} is not accepted", node)
-    value = node.this.unnest() if isinstance(node.this, exp.Paren) else node.this
-    kind = e.type(value)
-    if kind.literal and kind.name is S.STRING and target in _LITERAL_CASTS:
-        text = canonical_text(value.name, target)
-        if text is None:
-            raise Refused(f"{value.name[:40]!r} is not a {target.value} in its canonical spelling", node)
-        value.set("this", text)
-    elif kind.literal and kind.name is S.FLOAT64 and target is S.NUMERIC:
-        if canonical_text(value.name, target) is None:
-            raise Refused("the number is not a NUMERIC of nine decimals", node)
-    elif kind.nested or (kind.name not in (None, target) and (kind.name, target) not in _EXACT_CASTS):
-        raise Refused(f"CAST from {kind} to {target.value} is not accepted", node)
-    node.set("this", value)
-    set_source(node, kind.name)
+    target = e.unify(node, [node.this, node.expression], node)
+    if target not in (S.INT64, S.NUMERIC):
+        raise Refused(f"{written_name(node)} takes INT64 or NUMERIC", node)
     return Type(target)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 # The rules of types register themselves when they are imported.
-from queries import functions, moments, operators  # noqa: F401  isort: skip
+from queries import aggregates, call_types, casts, functions, moments, nested, numbers, operators  # noqa: F401  isort: skip
 from contract.canonical import InvalidJson, digest
 from contract.minimum_group import GroupRule
 from contract.schema import Parameter, ResultColumn, SqlType, Table
@@ -22,8 +22,8 @@ from queries.bind import check_parameter
 from queries.elaborate import Elaborator, check_results, order_for_good
 from queries.errors import Refused, TemplateError
 from queries.grammar import parse
-from queries.growth import Growth, growth
 from queries.groups import apply_rule, round_results
+from queries.growth import Growth, growth
 from queries.resolve import Relation, Resolved, resolve
 from queries.supplied import SuppliedRelation
 

@@ -6,28 +6,33 @@ from typing import Final
 
 from sqlglot import exp
 
+from queries.calls import CALL_NAMES
+
 # fmt: off
-FUNCTION_NAMES: Final = frozenset({
+_NODE_NAMES: Final = frozenset({
     "ABS", "ARRAY", "ARRAY_AGG", "ARRAY_CONCAT", "ARRAY_LENGTH", "ARRAY_REVERSE", "ARRAY_TO_STRING", "AVG",
-    "BYTE_LENGTH", "CAST", "CEIL", "CEILING", "CHARACTER_LENGTH", "CHAR_LENGTH", "COALESCE", "CONCAT", "COUNT",
-    "COUNTIF", "CUME_DIST", "CURRENT_DATE", "CURRENT_TIMESTAMP", "DATE", "DATE_ADD", "DATE_DIFF", "DATE_SUB",
-    "DATE_TRUNC", "DENSE_RANK", "DIV", "ENDS_WITH", "EXP", "EXTRACT", "FIRST_VALUE", "FLOOR", "FORMAT_DATE",
-    "GENERATE_ARRAY", "GENERATE_DATE_ARRAY", "GREATEST", "IF", "IFNULL", "INSTR", "LAG", "LAST_DAY", "LAST_VALUE",
-    "LEAD", "LEAST", "LEFT", "LENGTH", "LN", "LOG10", "LOGICAL_AND", "LOGICAL_OR", "LOWER", "LTRIM", "MAX", "MIN",
-    "MOD", "NTILE", "NULLIF", "ORDINAL", "PERCENTILE_CONT", "PERCENT_RANK", "POW", "POWER", "RANK", "REPLACE",
-    "RIGHT", "ROUND", "ROW_NUMBER", "RTRIM", "SAFE_DIVIDE", "SAFE_OFFSET", "SAFE_ORDINAL", "SIGN", "SQRT",
-    "STARTS_WITH", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STRING_AGG", "STRPOS", "STRUCT", "SUBSTR", "SUBSTRING",
-    "SUM", "TIMESTAMP", "TIMESTAMP_ADD", "TIMESTAMP_DIFF", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS",
-    "TIMESTAMP_SECONDS", "TIMESTAMP_SUB", "TIMESTAMP_TRUNC", "TRIM", "TRUNC", "UNIX_DATE", "UNIX_MICROS",
-    "UNIX_MILLIS", "UNIX_SECONDS", "UPPER", "VARIANCE", "VAR_POP", "VAR_SAMP", "WEEK",
+    "BIT_AND", "BIT_OR", "BIT_XOR", "BYTE_LENGTH", "CAST", "CEIL", "CEILING", "CHARACTER_LENGTH", "CHAR_LENGTH",
+    "COALESCE", "CONCAT", "CORR", "COUNT", "COUNTIF", "COVAR_POP", "COVAR_SAMP", "CUME_DIST", "CURRENT_DATE",
+    "CURRENT_DATETIME", "CURRENT_TIME", "CURRENT_TIMESTAMP", "DATETIME_ADD", "DATETIME_DIFF", "DATETIME_SUB",
+    "DATETIME_TRUNC", "DATE_ADD", "DATE_DIFF", "DATE_FROM_UNIX_DATE", "DATE_SUB", "DATE_TRUNC", "DENSE_RANK",
+    "DIV", "ENDS_WITH", "EXP", "EXTRACT", "FIRST_VALUE", "FLOOR", "GENERATE_ARRAY", "GENERATE_DATE_ARRAY",
+    "GREATEST", "IF", "IFNULL", "LAG", "LAST_DAY", "LAST_VALUE", "LEAD", "LEAST", "LENGTH", "LOGICAL_AND",
+    "LOGICAL_OR", "LOWER", "LTRIM", "MAX", "MIN", "MOD", "NTH_VALUE", "NTILE", "NULLIF", "ORDINAL",
+    "PERCENTILE_CONT", "PERCENT_RANK", "POW", "POWER", "RANK", "REPLACE", "ROUND", "ROW_NUMBER", "RTRIM",
+    "SAFE_CAST", "SAFE_DIVIDE", "SAFE_OFFSET", "SAFE_ORDINAL", "SIGN", "STARTS_WITH", "STDDEV", "STDDEV_POP",
+    "STDDEV_SAMP", "STRING_AGG", "STRPOS", "STRUCT", "SUBSTR", "SUBSTRING", "SUM", "TIMESTAMP_ADD",
+    "TIMESTAMP_DIFF", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "TIMESTAMP_SECONDS", "TIMESTAMP_SUB",
+    "TIMESTAMP_TRUNC", "TIME_ADD", "TIME_DIFF", "TIME_SUB", "TIME_TRUNC", "TRIM", "TRUNC", "UNIX_DATE",
+    "UNIX_MICROS", "UNIX_MILLIS", "UNIX_SECONDS", "UPPER", "VARIANCE", "VAR_POP", "VAR_SAMP", "WEEK",
 })
+FUNCTION_NAMES: Final = _NODE_NAMES | CALL_NAMES
 BEFORE_PARENTHESIS: Final = frozenset({
     "ALL", "AND", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "ELSE", "EXCEPT", "EXISTS", "FROM", "HAVING", "IN",
     "INTERSECT", "INTERVAL", "IS", "JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "OVER", "QUALIFY", "SELECT",
     "THEN", "UNION", "UNNEST", "USING", "WHEN", "WHERE",
 })
 _BY_ARGUMENTS: Final[dict[str, tuple[type[exp.Expr], ...]]] = {
-    "": (exp.Null, exp.Star, exp.RowNumber, exp.CurrentTimestamp, exp.Rank, exp.DenseRank,),
+    "": (exp.Null, exp.Star, exp.CurrentTime, exp.RowNumber, exp.CurrentTimestamp, exp.Rank, exp.DenseRank,),
     "alias expressions offset": (exp.Unnest,),
     "alias this": (exp.Alias, exp.CTE, exp.Table, exp.Subquery,),
     "big_int expressions this": (exp.Count,),
@@ -35,11 +40,11 @@ _BY_ARGUMENTS: Final[dict[str, tuple[type[exp.Expr], ...]]] = {
     "catalog db table this": (exp.Column,),
     "columns this": (exp.TableAlias,),
     "coalesce expressions safe this": (exp.Concat,),
-    "date_part_boundary expression this unit": (exp.DateDiff,),
-    "day month year": (exp.DateFromParts,),
-    "decimals expression this": (exp.Round,),
+    "date_part_boundary expression this unit": (exp.DateDiff, exp.DatetimeDiff,),
+    "decimals this": (exp.Round, exp.Trunc,),
     "default ifs this": (exp.Case,),
     "default offset this": (exp.Lag, exp.Lead,),
+    "offset this": (exp.NthValue,),
     "desc nulls_first this": (exp.Ordered,),
     "distinct expression limit offset order this with_": (exp.Union, exp.Intersect, exp.Except,),
     "distinct expressions from_ group having joins kind limit offset order qualify where with_": (exp.Select,),
@@ -55,10 +60,14 @@ _BY_ARGUMENTS: Final[dict[str, tuple[type[exp.Expr], ...]]] = {
     "expression this": (
         exp.And, exp.Or, exp.Add, exp.Sub, exp.Mul, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is,
         exp.NullSafeEQ, exp.NullSafeNEQ, exp.SafeDivide, exp.IntDiv, exp.Mod, exp.Pow, exp.Nullif, exp.StartsWith,
-        exp.EndsWith, exp.Left, exp.Right, exp.PercentileCont, exp.Log, exp.Extract,
+        exp.EndsWith, exp.PercentileCont, exp.Extract, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.Corr,
+        exp.CovarPop, exp.CovarSamp,
         exp.PropertyEQ, exp.Dot,
     ),
-    "expression this unit": (exp.DateAdd, exp.DateSub, exp.TimestampAdd, exp.TimestampSub, exp.TimestampDiff,),
+    "expression this unit": (
+        exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimeAdd, exp.TimeSub, exp.TimestampAdd,
+        exp.TimestampSub, exp.TimestampDiff, exp.TimeDiff,
+    ),
     "expressions": (exp.Distinct, exp.Struct, exp.Group, exp.With,),
     "expressions ignore_nulls this": (exp.Greatest, exp.Least,),
     "expressions nested this": (exp.DataType,),
@@ -67,10 +76,10 @@ _BY_ARGUMENTS: Final[dict[str, tuple[type[exp.Expr], ...]]] = {
     "expressions query this unnest": (exp.In,),
     "expressions siblings this": (exp.Order,),
     "expressions struct_name_inheritance value_constructor": (exp.Array,),
-    "expressions this": (exp.Coalesce,),
+    "expressions this": (exp.Coalesce, exp.Anonymous,),
     "false this true": (exp.If,),
-    "format this": (exp.TimeToStr,),
     "high low this": (exp.Between,),
+    "is_bytes this": (exp.ByteString,),
     "is_string this": (exp.Literal,),
     "kind on side this using": (exp.Join,),
     "kind this": (exp.ColumnDef,),
@@ -83,17 +92,18 @@ _BY_ARGUMENTS: Final[dict[str, tuple[type[exp.Expr], ...]]] = {
     "this": (
         exp.Boolean, exp.From, exp.Where, exp.Having, exp.Qualify, exp.Paren, exp.Not, exp.Neg, exp.Var,
         exp.Parameter, exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr, exp.Stddev,
-        exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Abs, exp.Sign, exp.Sqrt, exp.Exp, exp.Ln,
-        exp.ByteLength, exp.Exists, exp.UnixDate, exp.UnixMicros, exp.UnixMillis, exp.UnixSeconds, exp.TsOrDsToDate,
-        exp.WeekStart, exp.CurrentDate, exp.FirstValue, exp.LastValue, exp.Upper, exp.Lower, exp.Ntile,
-        exp.PercentRank, exp.CumeDist, exp.Trunc, exp.Ceil, exp.Floor,
+        exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Abs, exp.Sign, exp.Exp,
+        exp.ByteLength, exp.Exists, exp.UnixDate, exp.UnixMicros, exp.UnixMillis, exp.UnixSeconds,
+        exp.WeekStart, exp.CurrentDate, exp.CurrentDatetime, exp.DateFromUnixDate, exp.SafeFunc, exp.BitwiseNot,
+        exp.BitwiseAndAgg, exp.BitwiseOrAgg, exp.BitwiseXorAgg, exp.RespectNulls, exp.FirstValue, exp.LastValue, exp.Upper, exp.Lower, exp.Ntile,
+        exp.PercentRank, exp.CumeDist, exp.Ceil, exp.Floor,
         exp.ArrayAgg, exp.ArraySize, exp.ArrayReverse, exp.IgnoreNulls,
     ),
     "this to": (exp.Cast,),
-    "this unit": (exp.DateTrunc, exp.LastDay, exp.Interval,),
-    "this unit zone": (exp.TimestampTrunc,),
-    "this with_tz zone": (exp.Timestamp,),
-    "this zone": (exp.Date, exp.AtTimeZone,),
+    "this unit": (exp.DatetimeTrunc, exp.TimeTrunc, exp.LastDay, exp.Interval,),
+    "this unit zone": (exp.DateTrunc, exp.TimestampTrunc,),
+    "this zone": (exp.AtTimeZone,),
+    "safe this to": (exp.TryCast,),
 }
 HINTS: Final = {
     "ANY_VALUE": "may answer differently each time; use MIN or MAX",

@@ -1,0 +1,167 @@
+"""Macros of dates, times and timestamps, and of the text they are read from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from queries.duckdb_macros_text import failing, once
+
+_DAY: Final = "86400000000"
+_FIELD: Final = "coalesce(try_cast(v.f[{place}] AS BIGINT), {otherwise})"
+
+
+def _number(place: int, otherwise: int) -> str:
+    return _FIELD.format(place=place, otherwise=otherwise)
+
+
+# The numbers of the fields that a text was split into (``formats.FIELDS``).
+_NUMBERS: Final = {
+    "y": f"CASE WHEN v.f[2] <> '' THEN {_number(2, 0)} + CASE WHEN {_number(2, 0)} < 69 THEN 2000 ELSE 1900 END "
+    f"ELSE {_number(1, 1970)} END",
+    "m": f"CASE WHEN v.f[4] <> '' THEN (strpos('janfebmaraprmayjunjulaugsepoctnovdec', lower(left(v.f[4], 3))) + 2) // 3 "
+    f"ELSE {_number(3, 1)} END",
+    "d": _number(5, 1),
+    "j": _number(6, 1),
+    "h": f"CASE WHEN v.f[8] = '' THEN {_number(7, 0)} WHEN {_number(8, 0)} NOT BETWEEN 1 AND 12 THEN 99 "
+    f"ELSE {_number(8, 0)} % 12 + CASE WHEN lower(v.f[9]) = 'pm' THEN 12 ELSE 0 END END",
+    "i": _number(10, 0),
+    "s": _number(11, 0),
+    "u": "coalesce(try_cast(rpad(substr(v.f[12], 2, 6), 6, '0') AS BIGINT), 0)",
+    "z": "v.f[13]",
+    "n": "try_cast(v.f[14] AS BIGINT)",
+}
+_IN_RANGE: Final = (
+    "r.y BETWEEN 1 AND 9999 AND r.m BETWEEN 1 AND 12 AND r.d BETWEEN 1 AND 31 AND r.h BETWEEN 0 AND 23 "
+    "AND r.i BETWEEN 0 AND 59 AND r.s BETWEEN 0 AND 60 AND r.j BETWEEN 1 AND 365 + CASE WHEN r.y % 4 = 0 "
+    "AND (r.y % 100 <> 0 OR r.y % 400 = 0) THEN 1 ELSE 0 END"
+)
+_DATE_TEXT: Final = "([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+_TIME_TEXT: Final = "([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(\\.[0-9]{1,6})?"
+_ZONE_TEXT: Final = "(Z|z|[+-][0-9]{1,2}(?::[0-9]{1,2})?|[+-][0-9]{4})?"
+_OF_DATE: Final = "'\\1||\\2||\\3|||||||||'"
+_OF_DATETIME: Final = "'\\1||\\2||\\3||\\4|||\\5|\\6|\\7||'"
+_OF_TIMESTAMP: Final = "'\\1||\\2||\\3||\\4|||\\5|\\6|\\7|\\8|'"
+_OF_TIME: Final = "'||||||\\1|||\\2|\\3|\\4||'"
+_NAMED_ZONE: Final = f"'^{_DATE_TEXT}[ Tt]{_TIME_TEXT} [A-Za-z]'"
+
+MOMENTS: Final[dict[str, str]] = {
+    "gsql_date(d)": "CASE WHEN d > DATE '9999-12-31' OR d < DATE '0001-01-01' THEN error('a date is out of range') "
+    "ELSE CAST(d AS DATE) END",
+    "gsql_safe_date(d)": "CASE WHEN d BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN CAST(d AS DATE) END",
+    "gsql_datetime(d)": "CASE WHEN d >= TIMESTAMP '10000-01-01 00:00:00' OR d < TIMESTAMP '0001-01-01 00:00:00' "
+    "THEN error('a datetime is out of range') ELSE d END",
+    "gsql_safe_datetime(d)": "CASE WHEN d >= TIMESTAMP '0001-01-01 00:00:00' AND d < TIMESTAMP '10000-01-01 00:00:00' "
+    "THEN d END",
+    "gsql_moment(t)": "CASE WHEN t >= TIMESTAMPTZ '10000-01-01 00:00:00+00' OR t < TIMESTAMPTZ '0001-01-01 00:00:00+00' "
+    "THEN error('a timestamp is out of range') ELSE t END",
+    "gsql_safe_moment(t)": "CASE WHEN t >= TIMESTAMPTZ '0001-01-01 00:00:00+00' "
+    "AND t < TIMESTAMPTZ '10000-01-01 00:00:00+00' THEN t END",
+    **failing(
+        "date_parts",
+        "y, m, d",
+        once({"y": "y", "m": "m", "d": "d"}, "CASE WHEN v.y BETWEEN 1 AND 9999 THEN try(make_date(v.y, v.m, v.d)) END"),
+        "DATE of a day that is not",
+    ),
+    **failing(
+        "datetime_parts",
+        "y, m, d, h, i, s",
+        once(
+            {"y": "y", "m": "m", "d": "d", "h": "h", "i": "i", "s": "s"},
+            "CASE WHEN v.y BETWEEN 1 AND 9999 AND v.s BETWEEN 0 AND 59 "
+            "THEN try(make_timestamp(v.y, v.m, v.d, v.h, v.i, v.s)) END",
+        ),
+        "DATETIME of a moment that is not",
+    ),
+    **failing(
+        "time_parts",
+        "h, i, s",
+        "CASE WHEN h BETWEEN 0 AND 23 AND i BETWEEN 0 AND 59 AND s BETWEEN 0 AND 59 THEN make_time(h, i, s) END",
+        "TIME of a time that is not",
+    ),
+    # What a zone adds to UTC, in microseconds, at an instant.
+    "gsql_offset_at(m, z)": "epoch_us(make_timestamptz(m) AT TIME ZONE z) - m",
+    # A zone's own time as an instant. Where it is twice or never, what held before the change is taken.
+    "gsql_at(d, z)": once(
+        {
+            "u": "epoch_us(d)",
+            "a": f"gsql_offset_at(epoch_us(d) - {_DAY}, z)",
+            "b": f"gsql_offset_at(epoch_us(d) + {_DAY}, z)",
+        },
+        "make_timestamptz(CASE WHEN v.a = v.b OR gsql_offset_at(v.u - v.a, z) = v.a THEN v.u - v.a "
+        "WHEN gsql_offset_at(v.u - v.b, z) = v.b THEN v.u - v.b ELSE v.u - v.a END)",
+    ),
+    # Days since Monday 0001-01-01.
+    "gsql_days(d)": "date_diff('day', DATE '0001-01-01', d)",
+    "gsql_floor_div(a, b)": "CASE WHEN a >= 0 THEN a // b ELSE -((-a + b - 1) // b) END",
+    # Weeks start on day k, Sunday being 0. Days before the year's first such day are week 0.
+    "gsql_week(d, k)": "(dayofyear(d) + 6 - (dayofweek(d) - k + 7) % 7) // 7",
+    "gsql_week_start(d, k)": "date_trunc('day', d) - to_days(CAST((dayofweek(d) - k + 7) % 7 AS INTEGER))",
+    "gsql_time_micros(t)": "epoch_us(t)",
+    "gsql_time_of(m)": f"TIME '00:00:00' + to_microseconds((m % {_DAY} + {_DAY}) % {_DAY})",
+    # Text that was read by a regular expression, its fields put in their order by the replacement t.
+    "gsql_fields(x, p, t)": "string_split(CASE WHEN regexp_matches(x, p) THEN regexp_replace(x, p, t) END, '|')",
+    "gsql_parsed(x, p, t)": once(
+        {"f": "gsql_fields(x, p, t)"},
+        "CASE WHEN v.f IS NOT NULL THEN {"
+        + ", ".join(f"'{name}': {value}" for name, value in _NUMBERS.items())
+        + "} END",
+    ),
+    "gsql_civil(r, u)": f"CASE WHEN {_IN_RANGE} THEN try(make_timestamp(r.y, r.m, r.d, r.h, r.i, 0)) "
+    "+ to_days(CAST(r.j - 1 AS INTEGER)) + to_microseconds(r.s * 1000000 + u) END",
+    # A leap second is the next minute's first; only a TIMESTAMP keeps its fraction.
+    "gsql_civil_of(r)": "gsql_safe_datetime(gsql_civil(r, CASE WHEN r.s = 60 THEN 0 ELSE r.u END))",
+    "gsql_zone_micros(z)": "CASE WHEN upper(z) = 'Z' THEN 0 ELSE CASE WHEN left(z, 1) = '-' THEN -60000000 ELSE 60000000 END "
+    "* CASE WHEN strpos(z, ':') > 0 THEN CAST(split_part(substr(z, 2), ':', 1) AS BIGINT) * 60 "
+    "+ CASE WHEN CAST(split_part(z, ':', 2) AS BIGINT) < 60 THEN CAST(split_part(z, ':', 2) AS BIGINT) ELSE 6000 END "
+    "WHEN strlen(z) > 3 THEN CAST(substr(z, 2, 2) AS BIGINT) * 60 "
+    "+ CASE WHEN CAST(substr(z, 4) AS BIGINT) < 60 THEN CAST(substr(z, 4) AS BIGINT) ELSE 6000 END "
+    "ELSE CAST(substr(z, 2) AS BIGINT) * 60 END END",
+    "gsql_shifted(d, m)": "CASE WHEN m BETWEEN -50400000000 AND 50400000000 THEN make_timestamptz(epoch_us(d) - m) END",
+    "gsql_instant_of(r, zone)": "gsql_safe_moment(CASE WHEN r.n BETWEEN -62135596800 AND 253402300799 "
+    "THEN make_timestamptz(r.n * 1000000) WHEN r.n IS NOT NULL THEN NULL "
+    "WHEN r.z <> '' THEN gsql_shifted(gsql_civil(r, r.u), gsql_zone_micros(r.z)) ELSE gsql_at(gsql_civil(r, r.u), zone) END)",
+    **failing(
+        "parse_datetime",
+        "x, p, t",
+        once({"r": "gsql_parsed(x, p, t)"}, "gsql_civil_of(v.r)"),
+        "a text is not of its format",
+    ),
+    "gsql_safe_parse_timestamp(x, p, t, zone)": once({"r": "gsql_parsed(x, p, t)"}, "gsql_instant_of(v.r, zone)"),
+    "gsql_parse_timestamp(x, p, t, zone)": "coalesce(gsql_safe_parse_timestamp(x, p, t, zone), "
+    "CASE WHEN x IS NOT NULL THEN error('a text is not of its format') END)",
+    **{
+        f"gsql_{safe}parse_{kind}(x, p, t)": f"CAST(gsql_{safe}parse_datetime(x, p, t) AS {kind.upper()})"
+        for safe in ("", "safe_")
+        for kind in ("date", "time")
+    },
+    **failing("date_of_text", "x", f"gsql_safe_parse_date(x, '^{_DATE_TEXT}$', {_OF_DATE})", "a text is not a date"),
+    **failing(
+        "datetime_of_text",
+        "x",
+        f"gsql_safe_parse_datetime(x, '^{_DATE_TEXT}(?:[ Tt]{_TIME_TEXT})?$', {_OF_DATETIME})",
+        "a text is not a datetime",
+    ),
+    **failing("time_of_text", "x", f"gsql_safe_parse_time(x, '^{_TIME_TEXT}$', {_OF_TIME})", "a text is not a time"),
+    "gsql_safe_timestamp_of_text(x, zone)": f"CASE WHEN regexp_matches(x, {_NAMED_ZONE}) "
+    "THEN error('the zone of a timestamp in text is Z or a number of hours') "
+    f"ELSE gsql_safe_parse_timestamp(x, '^{_DATE_TEXT}(?:[ Tt]{_TIME_TEXT}{_ZONE_TEXT})?$', {_OF_TIMESTAMP}, zone) END",
+    "gsql_timestamp_of_text(x, zone)": "coalesce(gsql_safe_timestamp_of_text(x, zone), "
+    "CASE WHEN x IS NOT NULL THEN error('a text is not a timestamp') END)",
+    "gsql_timestamp_of_civil_text(x, zone)": "gsql_moment(gsql_at(gsql_datetime_of_text(x), zone))",
+    "gsql_safe_timestamp_of_civil_text(x, zone)": "gsql_safe_moment(gsql_at(gsql_safe_datetime_of_text(x), zone))",
+    # Fractions of a second: none, three or six digits; and as many as needed.
+    "gsql_micros_of(d)": "date_part('microsecond', d) % 1000000",
+    "gsql_fraction(m)": "CASE WHEN m = 0 THEN '' WHEN m % 1000 = 0 THEN '.' || lpad(CAST(m // 1000 AS VARCHAR), 3, '0') "
+    "ELSE '.' || lpad(CAST(m AS VARCHAR), 6, '0') END",
+    "gsql_short_fraction(m)": "rtrim(rtrim('.' || lpad(CAST(m AS VARCHAR), 6, '0'), '0'), '.')",
+    "gsql_text_of_date(d)": "strftime(d, '%Y-%m-%d')",
+    "gsql_text_of_datetime(d)": "strftime(d, '%Y-%m-%d %H:%M:%S') || gsql_fraction(gsql_micros_of(d))",
+    "gsql_text_of_time(t)": "left(CAST(t AS VARCHAR), 8) || gsql_fraction(gsql_micros_of(t))",
+    # A zone's offset in whole minutes; the seconds that zones had before 1900 are left out, as GoogleSQL does.
+    "gsql_minutes_at(t, z)": "CAST(trunc((epoch_us(t AT TIME ZONE z) - epoch_us(t)) / 60000000) AS BIGINT)",
+    "gsql_local(t, z)": "make_timestamp(epoch_us(t) + gsql_minutes_at(t, z) * 60000000)",
+    "gsql_offset_text(n, colon, short)": "CASE WHEN n < 0 THEN '-' ELSE '+' END || lpad(CAST(abs(n) // 60 AS VARCHAR), 2, '0') "
+    "|| CASE WHEN short AND abs(n) % 60 = 0 THEN '' ELSE colon || lpad(CAST(abs(n) % 60 AS VARCHAR), 2, '0') END",
+    "gsql_text_of_timestamp(t, z)": "gsql_text_of_datetime(gsql_local(t, z)) "
+    "|| gsql_offset_text(gsql_minutes_at(t, z), ':', true)",
+}

@@ -1,0 +1,90 @@
+"""Macros of numbers. A NUMERIC is DECIMAL(38, 9); its exact arithmetic counts units of the ninth decimal place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from queries.duckdb_macros_text import failing, once
+
+_E9: Final = "CAST(1000000000 AS HUGEINT)"
+_NUMERIC: Final = "DECIMAL(38, 9)"
+_SMALL: Final = "BETWEEN -1000000000 AND 1000000000"
+_UNITS: Final = {"a": "gsql_units(a)", "b": "gsql_units(b)"}
+# Every term fits where the product does; what lies below the ninth place is rounded, halves away from zero.
+_PRODUCT: Final = (
+    f"gsql_of_units((v.a // {_E9}) * (v.b // {_E9}) * {_E9} + (v.a // {_E9}) * (v.b % {_E9}) "
+    f"+ (v.a % {_E9}) * (v.b // {_E9}) + gsql_half(2 * (v.a % {_E9}) * (v.b % {_E9}) // {_E9}))"
+)
+_QUOTIENT: Final = "gsql_of_units(sign(v.a) * sign(v.b) * gsql_quotient(abs(v.a), abs(v.b)))"
+_LARGEST_DIVISOR: Final = "80000000000000000000000000000000000"
+_TOO_LARGE: Final = "error('a NUMERIC divides by 80000000000000000000000000 or more')"
+
+
+def _safe_integers(operator: str) -> str:
+    return f"try_cast(CAST(a AS HUGEINT) {operator} CAST(b AS HUGEINT) AS BIGINT)"
+
+
+def _safe_floats(operator: str) -> str:
+    return once({"r": f"a {operator} b"}, "CASE WHEN isfinite(v.r) THEN v.r END")
+
+
+NUMBERS: Final[dict[str, str]] = {
+    "gsql_finite(x)": "CASE WHEN NOT isfinite(x) THEN error('a FLOAT64 overflows') ELSE x END",
+    # A NUMERIC in units of its ninth decimal place, and back.
+    "gsql_units(x)": f"CAST(trunc(x) AS HUGEINT) * {_E9} "
+    "+ CAST((x - trunc(x)) * CAST(1000000000 AS DECIMAL(10, 0)) AS HUGEINT)",
+    "gsql_of_units(q)": f"CAST(CAST(q AS DECIMAL(38, 0)) * CAST('0.000000001' AS DECIMAL(10, 9)) AS {_NUMERIC})",
+    # Half of a whole number, away from zero: the quotient of the doubled dividend rounds by it.
+    "gsql_half(q)": "(q + sign(q)) // 2",
+    # The rounded quotient of positive units, in units. The remainder is scaled in one step where that fits.
+    "gsql_quotient(p, q)": f"(p // q) * {_E9} + CASE WHEN q < CAST('80000000000000000000000000000' AS HUGEINT) "
+    f"THEN ((p % q) * 2 * {_E9} // q + 1) // 2 ELSE ((p % q) * 1000 // q) * 1000000 "
+    "+ ((p % q) * 1000 % q * 1000 // q) * 1000 + (((p % q) * 1000 % q * 1000 % q) * 2000 // q + 1) // 2 END",
+    "gsql_div_numeric(a, b)": once(
+        _UNITS,
+        f"CASE WHEN v.b = 0 THEN error('division by zero') WHEN abs(v.b) >= CAST('{_LARGEST_DIVISOR}' AS HUGEINT) "
+        f"THEN {_TOO_LARGE} ELSE {_QUOTIENT} END",
+    ),
+    "gsql_safe_div_numeric(a, b)": once(
+        _UNITS,
+        f"CASE WHEN v.b = 0 THEN NULL WHEN abs(v.b) >= CAST('{_LARGEST_DIVISOR}' AS HUGEINT) "
+        f"THEN {_TOO_LARGE} ELSE try({_QUOTIENT}) END",
+    ),
+    "gsql_mul_numeric(a, b)": f"CASE WHEN a {_SMALL} AND b {_SMALL} THEN CAST(a * b AS {_NUMERIC}) "
+    f"ELSE {once(_UNITS, _PRODUCT)} END",
+    "gsql_avg_numeric(s, n)": "gsql_of_units(gsql_half(2 * gsql_units(s) // nullif(n, 0)))",
+    "gsql_div(a, b)": "a // b",
+    # The one quotient of integers that has no integer is no matter for its remainder.
+    "gsql_mod(a, b)": "CASE WHEN b = -1 THEN a - a ELSE a % b END",
+    "gsql_mod_numeric(a, b)": "a % b",
+    "gsql_whole_div_numeric(a, b)": once(_UNITS, f"CAST(CAST(v.a // v.b AS DECIMAL(38, 0)) AS {_NUMERIC})"),
+    "gsql_safe_add_int64(a, b)": _safe_integers("+"),
+    "gsql_safe_subtract_int64(a, b)": _safe_integers("-"),
+    "gsql_safe_multiply_int64(a, b)": _safe_integers("*"),
+    "gsql_safe_negate_int64(a)": "try_cast(-CAST(a AS HUGEINT) AS BIGINT)",
+    "gsql_safe_add_float64(a, b)": _safe_floats("+"),
+    "gsql_safe_subtract_float64(a, b)": _safe_floats("-"),
+    "gsql_safe_multiply_float64(a, b)": _safe_floats("*"),
+    "gsql_safe_negate_float64(a)": "-a",
+    "gsql_safe_div_float64(a, b)": once(
+        {"a": "a", "b": "nullif(b, 0)"}, "CASE WHEN isfinite(v.a / v.b) THEN v.a / v.b END"
+    ),
+    "gsql_safe_add_numeric(a, b)": once({"a": "a", "b": "b"}, "try(v.a + v.b)"),
+    "gsql_safe_subtract_numeric(a, b)": once({"a": "a", "b": "b"}, "try(v.a - v.b)"),
+    "gsql_safe_multiply_numeric(a, b)": once(_UNITS, f"try({_PRODUCT})"),
+    "gsql_safe_negate_numeric(a)": "-a",
+    "gsql_bit_count(x)": "CAST(bit_count(x) AS BIGINT)",
+    "gsql_pi()": "pi()",
+    **failing("ln", "x", "CASE WHEN x > 0 THEN ln(x) END", "a logarithm takes a positive number"),
+    **failing("log10", "x", "CASE WHEN x > 0 THEN log10(x) END", "a logarithm takes a positive number"),
+    **failing(
+        "log",
+        "x, b",
+        "CASE WHEN x > 0 AND b > 0 AND b <> 1 THEN log(b, x) END",
+        "a logarithm takes positive numbers and no base of 1",
+    ),
+    **failing("sqrt", "x", "CASE WHEN x >= 0 THEN sqrt(x) END", "SQRT takes no negative number"),
+    **{f"gsql_{name}(x)": f"{name}(x)" for name in ("acos", "asin", "atan", "cos", "sin", "tan", "tanh")},
+    **{f"gsql_{name}(x)": f"gsql_finite({name}(x))" for name in ("cosh", "sinh")},
+    "gsql_atan2(y, x)": "atan2(y, x)",
+}
