@@ -70,6 +70,6 @@ def open_stream(
 
 def blocks(stream: ReadRowsStream, session: ReadSession) -> Iterator[pa.RecordBatch]:
     """The record batches of a stream, as BigQuery made them."""
-    for page in stream.rows(session).pages:
-        batch: pa.RecordBatch = page.to_arrow()
-        yield batch
+    schema = pa.ipc.read_schema(pa.py_buffer(session.arrow_schema.serialized_schema))
+    for message in stream:
+        yield pa.ipc.read_record_batch(pa.py_buffer(message.arrow_record_batch.serialized_record_batch), schema)
