@@ -17,7 +17,8 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from contract.schema import Parameter, SqlType, Typed
-from queries.resolve import output_names
+from queries.names import output_names
+from queries.nested import array_query
 from queries.typed import Type
 
 _META: Final = "gsql_type"
@@ -47,12 +48,19 @@ _OF_THIS: Final[dict[type[exp.Expr], float]] = {
     exp.Paren: 1, exp.Alias: 1, exp.PropertyEQ: 1, exp.Dot: 1, exp.Bracket: 1, exp.Window: 1, exp.IgnoreNulls: 1,
     exp.Min: 1, exp.Max: 1, exp.FirstValue: 1, exp.LastValue: 1, exp.NthValue: 1,
     exp.Trim: 1, exp.Substring: 1, exp.Left: 1, exp.Right: 1, exp.Reverse: 1, exp.ArrayReverse: 1,
-    exp.Lower: 3, exp.Upper: 3, exp.Initcap: 3, exp.Hex: 2, exp.LowerHex: 2, exp.ToBase64: 2, exp.Unhex: 1,
-    exp.FromBase64: 1, exp.RegexpExtract: 32,
+    exp.Lower: 3, exp.Upper: 3, exp.SafeFunc: 1,
 }  # fmt: skip
-# Work that is more than one pass over the text, whatever comes out.
-_WORK: Final[dict[type[exp.Expr], float]] = {exp.RegexpLike: 32, exp.RegexpExtract: 32, exp.RegexpInstr: 32}
-_ENDLESS_WORK: Final = (exp.Levenshtein,)
+# The same of functions that are read as calls by their name; the first argument is the text.
+_OF_FIRST: Final[dict[str, float]] = {
+    "LEFT": 1, "RIGHT": 1, "REVERSE": 1, "FROM_BASE64": 1, "FROM_HEX": 1, "TO_BASE64": 2, "TO_HEX": 2, "NORMALIZE": 18,
+    "REGEXP_EXTRACT": 1, "REGEXP_SUBSTR": 1,
+}  # fmt: skip
+# Those whose result has at most the size of a scalar's text.
+_SMALL: Final = ("CHR", "MD5", "SHA1", "SHA256", "STRING")
+_FORMATS: Final = ("FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIME", "FORMAT_TIMESTAMP")
+_LONGEST_PART: Final = 16  # bytes that two characters of a format become, at most
+# Work that is more than one pass over the text, whatever comes out of it.
+_WORK: Final[dict[str, float]] = {"REGEXP_CONTAINS": 32, "REGEXP_EXTRACT": 32, "REGEXP_SUBSTR": 32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +118,14 @@ class _Meter:
 
     def _measure(self, node: exp.Expr) -> float:
         """The factor of a node's value, 0 where its size is its type's; ``worst`` learns of all below it."""
-        if isinstance(node, (exp.Query, exp.Table)):
-            return 0
+        if isinstance(node, (exp.Query, exp.Table, exp.Unnest)):
+            return self._query(node)
         if isinstance(node, exp.In) and node.args.get("unnest") is not None:
             # What is looked up in a bound list copies none of it.
             self._measure(node.this)
             return 0
         inner = {id(child): self._measure(child) for child in node.iter_expressions()}
-        work = max(inner.values(), default=0) * _WORK.get(type(node), 1)
-        self.worst = max(self.worst, inf if isinstance(node, _ENDLESS_WORK) else work)
+        self.worst = max(self.worst, max(inner.values(), default=0) * _WORK.get(node.name.upper(), 1))
         factor = self._factor(node, inner) if _is_sized(node) else self._passed(node, inner)
         self.worst = max(self.worst, factor)
         return factor
@@ -138,7 +145,7 @@ class _Meter:
         if kind in _ONE_OF:
             return max(sizes(_ONE_OF[kind]), default=0)
         if kind in _ALL_OF:
-            return sum(sizes(_ALL_OF[kind]))
+            return inf if array_query(node) is not None else sum(sizes(_ALL_OF[kind]))
         if kind in _OF_THIS:
             return max(sizes("this expressions" if kind is exp.Bracket else "this"), default=0) * _OF_THIS[kind]
         return self._leaf(node, inner)
@@ -147,7 +154,7 @@ class _Meter:
         match node:
             case exp.Column():
                 return self._column(node)
-            case exp.Literal():
+            case exp.Literal() | exp.ByteString():
                 self.written = max(self.written, len(node.name.encode()))
                 return 1
             case exp.Parameter():
@@ -155,13 +162,36 @@ class _Meter:
             case exp.Cast():
                 # The text of a number, a moment or a text; of anything nested there is none.
                 return max(1, *inner.values())
-            case exp.TimeToStr():
-                return 16 * max(1, *inner.values())  # a part of a moment for each two characters of the format
             case exp.Null():
                 return 0
-            case exp.Subquery():
-                return max(self._outputs.get(id(node.unnest()), [inf]), default=inf)
+            case exp.Anonymous():
+                return self._call(node, inner)
+            case exp.ArrayToString():
+                return self._joined(node, inner)
         return inf
+
+    def _call(self, node: exp.Anonymous, inner: dict[int, float]) -> float:
+        name = node.name.upper()
+        if name in _SMALL:
+            return 1
+        if name in _FORMATS:
+            return _LONGEST_PART * max(1, *inner.values())
+        first = inner.get(id(node.expressions[0]), inf) if node.expressions else inf
+        return first * _OF_FIRST.get(name, inf) if first else 1
+
+    def _joined(self, node: exp.Expr, inner: dict[int, float]) -> float:
+        """An array as text: its elements, and between them what is written."""
+        between = [node.expression, node.args.get("null")]
+        written = [text for text in between if text is not None]
+        if not all(isinstance(text, exp.Literal) for text in written):
+            return inf
+        return inner.get(id(node.this), inf) * (1 + sum(len(text.name.encode()) for text in written))
+
+    def _query(self, node: exp.Expr) -> float:
+        """A query used as a value: its one column, or the STRUCT of all. Sources were entered already."""
+        if not isinstance(node, exp.Subquery):
+            return 0
+        return sum(self._outputs.get(id(node.unnest()), [inf]))
 
     def _column(self, node: exp.Column) -> float:
         scope = self._scope

@@ -35,6 +35,13 @@ def doubled(times: int) -> str:
         ("CAST(id AS STRING)", 1),
         ("FORMAT_DATE('%Y-%m-%d', day)", 16),
         ("(SELECT MAX(CONCAT(c.name, c.name)) FROM customers AS c)", 2),
+        ("CONCAT((SELECT MAX(CONCAT(c.name, c.name)) FROM customers AS c), note)", 3),
+        ("TO_HEX(SHA256(note))", 2),
+        ("REVERSE(LEFT(note, 3))", 1),
+        ("IF(REGEXP_CONTAINS(note, 'a+'), note, '')", 32),
+        ("ARRAY_TO_STRING([note, region], ', ')", 6),
+        ("[note, region][OFFSET(0)]", 2),
+        ("STRUCT(note AS a, region AS b).a", 2),
     ],
 )
 def test_a_text_is_as_long_as_what_it_is_made_of(expression: str, expected: float) -> None:
@@ -65,6 +72,30 @@ def test_a_text_of_all_rows_may_have_any_length() -> None:
     assert template(sql, "x:STRING").growth.factor == inf
     around = f"SELECT LENGTH(t.x) AS n FROM ({sql}) AS t ORDER BY n"
     assert template(around, "n:INT64").growth.factor == inf
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "REPEAT(note, 2)",
+        "LPAD(note, 2)",
+        "REPLACE(note, 'a', 'b')",
+        "REGEXP_REPLACE(note, 'a', 'b')",
+        "ARRAY_TO_STRING([note], region)",
+        "CAST(ARRAY_LENGTH(GENERATE_ARRAY(1, id)) AS STRING)",
+        "CAST(ARRAY_LENGTH(ARRAY_AGG(note ORDER BY id)) AS STRING)",
+        "CAST(ARRAY_LENGTH(ARRAY(SELECT name FROM customers AS c ORDER BY name)) AS STRING)",
+    ],
+)
+def test_a_value_whose_size_is_decided_by_a_value_may_have_any_length(expression: str) -> None:
+    assert factor(expression) == inf
+
+
+def test_an_element_is_as_long_as_its_array() -> None:
+    sql = "SELECT CONCAT(e, e) AS x FROM orders AS o, UNNEST([o.note, o.region]) AS e ORDER BY x"
+    assert template(sql, "x:STRING").growth.factor == 4
+    made = "SELECT x AS x FROM UNNEST(GENERATE_ARRAY(1, 3)) AS x ORDER BY x"
+    assert template(made, "x:INT64").growth.factor == inf
 
 
 def test_numbers_have_the_size_of_their_type() -> None:
