@@ -7,43 +7,35 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from contract.ids import is_slug
-from contract.schema import Case, Parameter, SqlType
+from contract.schema import Case, Mode, Parameter, SqlType, StructField
 from contract.verdict import NotGranted, Reason
+from queries.scalars import MAX_SAFE_INTEGER, Unfit, scalar
 
 if TYPE_CHECKING:
     from queries.template import Template
 
-MAX_SAFE_INTEGER: Final = 2**53 - 1
-_INT64: Final = range(-(2**63), 2**63)
-_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})")
-_DECIMAL: Final = re.compile(r"(-?)0*([0-9]{1,29})(?:\.([0-9]{1,9}))?")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)?")
-_TIME: Final = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,6})?")
+_PATTERN: Final = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
     """Arguments of one call.
 
-    ``values`` are what an engine binds (``Decimal``, ``date``, ``datetime`` in UTC, lists),
+    ``values`` are what an engine binds (``Decimal``, ``date``, ``datetime`` in UTC, lists, and a
+    ``dict`` of every field in declared order for a STRUCT),
     ``canonical`` the same as JSON that canonical JSON can carry: equal for equal meaning.
     """
 
     values: Mapping[str, Any]
     canonical: Mapping[str, Any]
-
-
-class Unfit(Exception):
-    """A value that breaks a rule; the message completes "parameter x …"."""
 
 
 class ArgumentsMissing(NotGranted):
@@ -77,9 +69,7 @@ def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
         except Unfit as error:
             raise NotGranted(Reason.ARGUMENTS_INVALID, f"parameter {parameter.name} {error}") from None
         values[parameter.name] = value
-        canonical[parameter.name] = (
-            [_json(item) for item in value] if parameter.repeated and value is not None else _json(value)
-        )
+        canonical[parameter.name] = _json(value)
     if missing:
         raise ArgumentsMissing(missing)
     return Bound(MappingProxyType(values), MappingProxyType(canonical))
@@ -87,6 +77,8 @@ def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
 
 def check_parameter(parameter: Parameter) -> str | None:
     """Why a declaration does not hold together, or ``None``."""
+    if SqlType.BYTES in _types(parameter.fields):
+        return "BYTES is not accepted in a parameter"
     try:
         for bound in ("minimum", "maximum"):
             if getattr(parameter, bound) is not None:
@@ -101,6 +93,10 @@ def check_parameter(parameter: Parameter) -> str | None:
     except Unfit as error:
         return f"a declared value {error}"
     return None
+
+
+def _types(fields: Sequence[StructField]) -> set[SqlType]:
+    return {kind for field in fields for kind in (field.type, *_types(field.fields))}
 
 
 def _argument(parameter: Parameter, arguments: Mapping[str, Any]) -> Any:
@@ -122,14 +118,18 @@ def _value(parameter: Parameter, value: Any) -> Any:
     if len(value) > parameter.max_items:
         raise Unfit(f"must hold at most {parameter.max_items} items")
     items = [_item(parameter, item) for item in value]
-    return sorted(set(items))
+    return items if parameter.ordered or parameter.type is SqlType.STRUCT else sorted(set(items))
 
 
 def _item(parameter: Parameter, value: Any) -> Any:
+    if parameter.type is SqlType.STRUCT:
+        return _struct(parameter, parameter.fields, value, "")
     if parameter.type is SqlType.STRING:
         text = _text(parameter, value)
         if parameter.values and text not in parameter.values:
             raise Unfit("is not one of the declared values")
+        if parameter.wildcards and _PATTERN.fullmatch(text) is None:
+            raise Unfit("must have a \\ before %, _ or another \\ only")
         return text
     checked = scalar(parameter.type, value)
     if parameter.minimum is not None and checked < scalar(parameter.type, parameter.minimum):
@@ -137,6 +137,44 @@ def _item(parameter: Parameter, value: Any) -> Any:
     if parameter.maximum is not None and checked > scalar(parameter.type, parameter.maximum):
         raise Unfit("is above the declared maximum")
     return checked
+
+
+def _struct(parameter: Parameter, fields: Sequence[StructField], value: Any, path: str) -> dict[str, Any]:
+    """Every field of a STRUCT, each checked, in declared order. A message names the field, never a value."""
+    if not isinstance(value, Mapping):
+        raise Unfit(f"has a field {path} that must be an object" if path else "must be an object of its fields")
+    inside = f"{path}." if path else ""
+    for name in value:
+        if not any(field.name == name for field in fields):
+            raise Unfit(
+                f"has no field {inside}{name}" if isinstance(name, str) and is_slug(name) else "has other fields"
+            )
+    made: dict[str, Any] = {}
+    for field in fields:
+        where = f"{inside}{field.name}"
+        if field.name not in value:
+            raise Unfit(f"lacks the field {where}")
+        made[field.name] = _field(parameter, field, value[field.name], where)
+    return made
+
+
+def _field(parameter: Parameter, field: StructField, value: Any, where: str) -> Any:
+    if field.mode is not Mode.REPEATED:
+        return None if value is None else _of_field(parameter, field, value, where)
+    if not isinstance(value, (list, tuple)):
+        raise Unfit(f"has a field {where} that must be a list")
+    if len(value) > parameter.max_items:
+        raise Unfit(f"has a field {where} that must hold at most {parameter.max_items} items")
+    return [_of_field(parameter, field, item, where) for item in value]
+
+
+def _of_field(parameter: Parameter, field: StructField, value: Any, where: str) -> Any:
+    if field.type is SqlType.STRUCT:
+        return _struct(parameter, field.fields, value, where)
+    try:
+        return _text(parameter, value) if field.type is SqlType.STRING else scalar(field.type, value)
+    except Unfit as error:
+        raise Unfit(f"has a field {where} that {error}") from None
 
 
 def _text(parameter: Parameter, value: Any) -> str:
@@ -159,103 +197,12 @@ def _text(parameter: Parameter, value: Any) -> str:
     return text
 
 
-def scalar(kind: SqlType, value: Any) -> Any:
-    """A value of a type other than STRING, as Python holds it. Raises ``Unfit``."""
-    match kind:
-        case SqlType.INT64:
-            return _integer(value)
-        case SqlType.FLOAT64:
-            return _float(value)
-        case SqlType.NUMERIC:
-            return _numeric(value)
-        case SqlType.BOOL:
-            if not isinstance(value, bool):
-                raise Unfit("must be true or false")
-            return value
-        case SqlType.DATE:
-            return _date(value)
-        case SqlType.TIMESTAMP:
-            return _moment(value, zoned=True).astimezone(UTC)
-        case SqlType.DATETIME:
-            return _moment(value, zoned=False)
-        case SqlType.TIME:
-            return _time(value)
-        case _:
-            raise Unfit(f"has a type that takes no arguments, {kind.value}")
-
-
-def _integer(value: Any) -> int:
-    # Beyond 2**53-1 an integer travels as text, as it does in results.
-    if isinstance(value, str) and _INTEGER.fullmatch(value) and abs(int(value)) > MAX_SAFE_INTEGER:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise Unfit("must be a whole number")
-    if value not in _INT64:
-        raise Unfit("is beyond 64 bits")
-    return value
-
-
-def _float(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Unfit("must be a number")
-    if isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER:
-        raise Unfit("is a whole number that no FLOAT64 holds exactly")
-    number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
-        raise Unfit("must be finite")
-    return number + 0.0  # -0.0 becomes 0.0
-
-
-def _numeric(value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
-        raise Unfit("must be a decimal number, as text or number")
-    text = repr(value) if isinstance(value, float) else format(value, "f") if isinstance(value, Decimal) else str(value)
-    found = _DECIMAL.fullmatch(text)
-    if found is None:
-        raise Unfit("must have at most 29 digits before and 9 after the point")
-    sign, whole, fraction = found[1], found[2], (found[3] or "").rstrip("0")
-    number = Decimal(f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}")
-    return number if number else Decimal(0)
-
-
-def _date(value: Any) -> date:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value
-    if isinstance(value, str) and _DATE.fullmatch(value):
-        try:
-            return date.fromisoformat(value)
-        except ValueError:
-            pass
-    raise Unfit("must be a date such as 2024-02-29")
-
-
-def _moment(value: Any, *, zoned: bool) -> datetime:
-    moment = value if isinstance(value, datetime) else None
-    if isinstance(value, str) and _MOMENT.fullmatch(value):
-        try:
-            moment = datetime.fromisoformat(value.upper())
-        except ValueError:
-            pass
-    if moment is None or (moment.tzinfo is None) == zoned:
-        example = "2024-02-29T12:00:00Z" if zoned else "2024-02-29T12:00:00"
-        raise Unfit(f"must be a moment such as {example}")
-    try:
-        return moment.astimezone(UTC) if zoned else moment
-    except OverflowError:
-        raise Unfit("is beyond the years 1 to 9999") from None
-
-
-def _time(value: Any) -> time:
-    if isinstance(value, str) and _TIME.fullmatch(value):
-        try:
-            return time.fromisoformat(value)
-        except ValueError:
-            pass
-    raise Unfit("must be a time such as 12:00:00")
-
-
 def _json(value: Any) -> Any:
     """The one JSON form of a bound value."""
+    if isinstance(value, dict):
+        return {name: _json(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_json(item) for item in value]
     if isinstance(value, bool) or value is None or isinstance(value, (str, float)):
         return value
     if isinstance(value, int):

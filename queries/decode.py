@@ -15,8 +15,8 @@ from typing import Any, Final
 from contract.canonical import InvalidJson, parse_json
 from contract.result import ResultDocument
 from contract.schema import Mode, ResultColumn, SqlType, schema_member
-from queries.bind import MAX_SAFE_INTEGER, Unfit, scalar
 from queries.encode import ResultInvalid, ResultTooLarge
+from queries.scalars import MAX_SAFE_INTEGER, Unfit, scalar
 from queries.typed import Type, declared_type
 
 _MEMBERS: Final = {"schema", "rows", "row_count", "truncated", "as_of"}

@@ -19,10 +19,10 @@ from contract.authority import Authority
 from contract.schema import Column, Mode, SqlType, Table
 from contract.scope import Constraint, ConstraintValue, Mask, Sensitivity
 from contract.verdict import NotGranted, Reason
-from queries.bind import Unfit, scalar
 from queries.groups import is_stored_subject
 from queries.masks import masked
 from queries.resolve import base_columns, base_table, is_supplied
+from queries.scalars import Unfit, scalar
 from queries.supplied import attach, bound_fields, reference
 from queries.template import Template
 from queries.typed import Type, declared_type, set_type
