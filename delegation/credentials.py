@@ -49,3 +49,10 @@ class Assertions:
             token = client_assertion(self._signer, agent_id=self._agent_id, audience=audience, now=now, ttl=_LIFE)
             held = self._held[audience] = _Held(now, key, token)
         return f"Bearer {held.token}"
+
+    def naming(self, audience: str, person: tuple[str, str, str], now: float) -> str:
+        """The same with the person (issuer, tenant, subject) whose tasks are looked at; it is not kept."""
+        token = client_assertion(
+            self._signer, agent_id=self._agent_id, audience=audience, now=now, ttl=_LIFE, person=person
+        )
+        return f"Bearer {token}"

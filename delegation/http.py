@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -18,6 +19,9 @@ REPLY_VALUES: Final = 2_000
 """JSON values in the reply to a call: its rows and its proof are one text each."""
 UNAVAILABLE: Final = frozenset({429, 503})
 """HTTP statuses by which an agent says that it did nothing, and may do it later."""
+EVENT_STREAM: Final = "text/event-stream"
+MAX_EVENTS: Final = 256
+"""Lines of data in a stream: what a percentage may tell, and the end."""
 _OVERHEAD: Final = 2**20
 _AT_ONCE: Final = 64 * 1024
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -64,7 +68,8 @@ def open_http(settings: Settings) -> httpx.AsyncClient:
 class BoundedTransport(httpx.AsyncBaseTransport):
     """Hands on a reply whole, after its bytes and its shape were found within ``bounds``.
 
-    So no parser sees more, whoever calls it. Only a request that says so has other bounds.
+    So no parser sees more, whoever calls it. A stream of events, where one was asked for, is handed
+    on line by line, each after the same. Only a request that says so has other bounds.
     The body of an error is not read. Raises ``ReplyTooLarge``.
     """
 
@@ -76,9 +81,12 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         # A compressed reply could grow after this bound has counted it.
         request.headers["Accept-Encoding"] = "identity"
         asked = request.extensions.get(_BOUNDS)
+        bounds = asked if isinstance(asked, Bounds) else self._bounds
         response = await self._inner.handle_async_request(request)
+        if _is_stream(request, response):
+            return await _streamed(request, response, bounds)
         try:
-            body = await _whole(request, response, asked if isinstance(asked, Bounds) else self._bounds)
+            body = await _whole(request, response, bounds)
         finally:
             await response.aclose()
         return httpx.Response(
@@ -92,27 +100,95 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-async def _whole(request: httpx.Request, response: httpx.Response, bounds: Bounds) -> bytes:
-    """The body of a reply; of an error nothing, since nobody reads it."""
-    if not response.is_success:
-        return b""
+class BoundedEvents(httpx.AsyncByteStream):
+    """The body of a stream of events, in whole lines. Raises ``ReplyTooLarge`` while it is read."""
+
+    def __init__(self, inner: httpx.AsyncByteStream, bounds: Bounds, request: httpx.Request) -> None:
+        self._inner = inner
+        self._bounds = bounds
+        self._request = request
+        self._size = 0
+        self._lines = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        kept = bytearray()
+        async for chunk in self._inner:
+            self._size += len(chunk)
+            if self._size > self._bounds.size:
+                raise ReplyTooLarge(f"the reply is over {self._bounds.size} bytes", request=self._request)
+            end = chunk.rfind(b"\n") + 1
+            if not end:
+                kept += chunk
+                continue
+            whole = bytes(kept) + chunk[:end]
+            kept = bytearray(chunk[end:])
+            await self._check(whole)
+            yield whole
+        if kept:
+            await self._check(bytes(kept))
+            yield bytes(kept)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _check(self, lines: bytes) -> None:
+        for line in lines.split(b"\n"):
+            if not line.startswith(b"data"):
+                continue
+            self._lines += 1
+            if self._lines > MAX_EVENTS:
+                raise ReplyTooLarge(f"the reply has more than {MAX_EVENTS} events", request=self._request)
+            data = line.removesuffix(b"\r").partition(b":")[2]
+            await _check_shape(self._request, data, self._bounds)
+            if len(data.decode().splitlines()) > 1:  # whoever reads it would take it for several
+                raise ReplyTooLarge("a line of the reply holds a separator of lines", request=self._request)
+
+
+async def _streamed(request: httpx.Request, response: httpx.Response, bounds: Bounds) -> httpx.Response:
+    try:
+        events = BoundedEvents(_plain(request, response), bounds, request)
+    except ReplyTooLarge:
+        await response.aclose()
+        raise
+    return httpx.Response(response.status_code, headers=response.headers, stream=events, extensions=response.extensions)
+
+
+def _plain(request: httpx.Request, response: httpx.Response) -> httpx.AsyncByteStream:
+    """The body as it is sent; it was asked for without an encoding."""
     if response.headers.get("Content-Encoding", "identity") != "identity" or not isinstance(
         response.stream, httpx.AsyncByteStream
     ):
         raise ReplyTooLarge("the reply is encoded although none was asked for", request=request)
+    return response.stream
+
+
+def _is_stream(request: httpx.Request, response: httpx.Response) -> bool:
+    """Whether events were asked for and come."""
+    kinds = (request.headers.get("Accept", ""), response.headers.get("Content-Type", ""))
+    return response.is_success and all(kind.partition(";")[0].strip() == EVENT_STREAM for kind in kinds)
+
+
+async def _check_shape(request: httpx.Request, body: bytes, bounds: Bounds) -> None:
+    try:
+        if len(body) > _AT_ONCE:
+            await asyncio.to_thread(check_shape, body, max_values=bounds.values)
+        else:
+            check_shape(body, max_values=bounds.values)
+    except InvalidJson as error:
+        raise ReplyTooLarge(str(error), request=request) from error
+
+
+async def _whole(request: httpx.Request, response: httpx.Response, bounds: Bounds) -> bytes:
+    """The body of a reply; of an error nothing, since nobody reads it."""
+    if not response.is_success:
+        return b""
     body = bytearray()
-    async for chunk in response.stream:
+    async for chunk in _plain(request, response):
         body += chunk
         if len(body) > bounds.size:
             raise ReplyTooLarge(f"the reply is over {bounds.size} bytes", request=request)
     whole = bytes(body)
-    try:
-        if len(whole) > _AT_ONCE:
-            await asyncio.to_thread(check_shape, whole, max_values=bounds.values)
-        else:
-            check_shape(whole, max_values=bounds.values)
-    except InvalidJson as error:
-        raise ReplyTooLarge(str(error), request=request) from error
+    await _check_shape(request, whole, bounds)
     return whole
 
 

@@ -9,6 +9,7 @@ outcome and nothing else. The grant travels in service parameters only, which AD
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Final
@@ -19,6 +20,7 @@ from a2a.client.client_factory import ClientFactory
 from a2a.client.errors import A2AClientError, A2AClientTimeoutError
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
     Message,
     Part,
     Role,
@@ -40,13 +42,18 @@ from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Call
 from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.verdict import VERDICTS, NotGranted, Reason
 from delegation.cards import RemoteCard
+from delegation.following import Follow, Gathered
 from delegation.http import UNAVAILABLE, ReplyTooLarge
 from delegation.reply import Outcome, Reply
 from delegation.reply_reader import from_response
 from delegation.sending import Sent
 from delegation.wire import service_parameters
 
+log = logging.getLogger(__name__)
+
 DELEGATE_NAME: Final = "remote_dataset_agent"
+_CANCEL_S: Final = 2.0
+"""How long whoever leaves waits until the agent has stopped."""
 _JSONRPC: Final = "JSONRPC"
 _SHOWN_STATE: Final = {
     Outcome.COMPLETED: TaskState.TASK_STATE_COMPLETED,
@@ -59,6 +66,8 @@ class Exchange:
     """One attempt: the call that leaves, how its headers are made, and the first reply to it.
 
     ``media_type`` is the form the result is wanted in. ``waits`` says that ``prepare`` asks another process for a signature.
+    With ``task_id`` the call goes on with a task that waits for input; with ``follow`` it is sent as
+    a stream, and cancelled where whoever waits for it leaves.
     """
 
     def __init__(
@@ -69,8 +78,12 @@ class Exchange:
         timeout: float,
         waits: bool = False,
         media_type: str = RESULT_MEDIA_TYPE,
+        task_id: str = "",
+        follow: Follow | None = None,
     ) -> None:
         self.call = call
+        self.task_id = task_id
+        self.follow = follow
         self.media_type = media_type
         self.prepare = prepare
         self.timeout = timeout
@@ -88,7 +101,7 @@ class Exchange:
 
 
 class Delegate(RemoteA2aAgent):
-    """Sends the exchange's call to the card's agent once, without streaming.
+    """Sends the exchange's call to the card's agent once. ADK sees no stream, also where there is one.
 
     Its events carry an outcome, a reason and a task id, and nothing foreign. Copies of it, such
     as ADK makes of a workflow's nodes, hold the same exchange.
@@ -140,7 +153,7 @@ class SealedTransport(JsonRpcTransport):
         request.configuration.accepted_output_modes[:] = [self._exchange.media_type]
         try:
             async with asyncio.timeout(self._exchange.timeout):
-                reply = from_response(await super().send_message(request, context=context))
+                reply = from_response(await self._answered(request, context))
         except (TimeoutError, A2AClientTimeoutError):
             reply = Reply.failed(
                 Reason.REMOTE_TIMEOUT, "the dataset agent did not answer in time; whether it ran is unknown"
@@ -149,6 +162,33 @@ class SealedTransport(JsonRpcTransport):
             reply = _failure(fault)
         self._exchange.settle(reply)
         return _stub(reply)
+
+    async def _answered(self, request: SendMessageRequest, context: ClientCallContext | None) -> SendMessageResponse:
+        follow = self._exchange.follow
+        if follow is None:
+            return await super().send_message(request, context=context)
+        gathered = Gathered()
+        async with aclosing(super().send_message_streaming(request, context=context)) as events:
+            try:
+                async for event in events:
+                    if (percent := gathered.take(event)) is not None:
+                        follow.watch(percent)
+            except asyncio.CancelledError:  # whoever waits left, or the time is over
+                await self._cancel(follow, gathered.task.id)
+                raise
+        return SendMessageResponse(task=gathered.task if gathered.task.id else None)
+
+    async def _cancel(self, follow: Follow, task_id: str) -> None:
+        """Tell the agent to stop; the connection that ends tells it too, where nothing lies between."""
+        if not task_id:
+            return
+        try:
+            async with asyncio.timeout(_CANCEL_S):
+                headers = await asyncio.to_thread(follow.headers) if self._exchange.waits else follow.headers()
+                context = ClientCallContext(service_parameters=service_parameters(None, headers))
+                await super().cancel_task(CancelTaskRequest(id=task_id), context=context)
+        except Exception as fault:
+            log.info("a task was not cancelled by name: %s", type(fault).__name__)
 
 
 def _part(call: Call) -> Part:
@@ -207,6 +247,7 @@ def _interceptor(exchange: Exchange) -> RequestInterceptor:
         context = params.client_call_context or ClientCallContext()
         context.service_parameters = service_parameters(context.service_parameters, exchange.sent.headers)
         params.client_call_context = context
+        message.task_id = exchange.task_id
         return message, params
 
     async def after_request(ctx: InvocationContext, response: Any, event: Event) -> Event | None:
