@@ -90,7 +90,8 @@ class DatasetCapability(Strict):
     a ``sub_agent_name``: what is then asked of another dataset agent. Such a capability is
     never ``cacheable``: the other agent's policy, revocations and revision are to be asked
     each time, and it has a cache of its own. ``minimum_group`` tells callers that groups of
-    too few subjects are left out, and what is rounded.
+    too few subjects are left out, and what is rounded. More than ``max_rows`` rows are refused;
+    with ``truncate`` the first so many are the result, which says so.
     """
 
     name: Slug
@@ -107,6 +108,7 @@ class DatasetCapability(Strict):
     requires_review: bool = False
     cacheable: bool = True
     max_rows: int = Field(default=1_000, ge=1, le=10_000_000)
+    truncate: bool = False
     keywords: tuple[str, ...] = Field(default=(), strict=False)
     examples: tuple[str, ...] = Field(default=(), strict=False)
     parameters: tuple[Parameter, ...] = Field(default=(), strict=False)

@@ -74,6 +74,8 @@ class RowStream:
         if rows is not None:
             rows.close()
         self._threads.forget(self._job)
+        if self._execution is None:
+            self._execution = self._ended()
 
     async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         while self._next is not None:

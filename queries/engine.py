@@ -24,7 +24,7 @@ class Stream(Protocol):
 
     @property
     def execution(self) -> Execution:
-        """The run that ended. Raises ``RuntimeError`` before the last batch was read."""
+        """The run that ended, by its last batch or by being left. Raises ``RuntimeError`` before that."""
         ...
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
@@ -85,7 +85,7 @@ class Engine(Protocol):
         Every batch was checked as ``run`` checks a result: columns, types, REQUIRED, elements
         of arrays, finite FLOAT64, years. Within the bounds everything is yielded; one row or
         byte (of the batches in Arrow's memory form) more raises RESULT_TOO_LARGE. Who wants
-        the first rows only reads those and leaves. The time limit runs from entering to the
+        the first rows only bounds none, reads those and leaves. The time limit runs from entering to the
         last batch, a slow reader's time included. Leaving the block, by an exception, a
         ``break`` or a cancellation, stops the query before the block is left.
         """

@@ -22,15 +22,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from cache.result_cache import Hit
 from contract.authority import Authority
+from contract.call import RESULT_MEDIA_TYPE
 from contract.grant import VerifiedGrant
 from contract.key_ring import sign_with, waits
 from contract.principal import Principal
 from contract.progress import reported_to
-from contract.result import CacheOutcome, Execution, Intent, ResultDocument, instant
+from contract.result import CacheOutcome, Execution, Intent, Result, ResultDocument, StoredResult, instant
 from contract.schema import Parameter
 from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
@@ -42,17 +42,17 @@ from grants.verify import verify as verify_chain
 from queries.bind import ArgumentsMissing
 from queries.bind import bind as bind_arguments
 from queries.govern import govern
+from remote_agent.cancelling import past_cancelling
 from remote_agent.hop import check_reach, delegate
 from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
+from remote_agent.results import collect
 from remote_agent.service import ServedDataset, Service, World
 from remote_agent.underway import Underway
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
 
-Perform = Callable[[], Awaitable[tuple[ResultDocument, Execution]]]
+Perform = Callable[[], Awaitable[tuple[Result, Execution]]]
 Execute = Callable[[Authority, BoundCall, Perform], Awaitable[Found]]
 """Runs an admitted call through an agent runtime, which calls ``Perform`` exactly once."""
 
@@ -80,13 +80,14 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         statement = describe(authority, call, supplied, found, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
-        return release(authority, call, found, receipt, envelope)
+        return release(authority, call, found, receipt, envelope, service)
 
     with reported_to(underway.progress):
         try:
             return await accountable(path, trail, service)
         finally:
             underway.end(trail.decision)
+            service.spool.drop_unreleased(request.task_id)
 
 
 async def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
@@ -122,7 +123,7 @@ def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) ->
         bound = bind_arguments(capability.template, call.arguments) if capability else None
     except ArgumentsMissing as half:  # what they are is told to who may make the call
         bound, missing = None, half.parameters
-    return BoundCall(call, scope, principal, served, capability, bound, missing)
+    return BoundCall(call, scope, principal, served, capability, bound, missing, request.media_type, request.task_id)
 
 
 def person(grant: VerifiedGrant, world: World) -> Principal:
@@ -208,23 +209,17 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
 async def run(
     authority: Authority, call: BoundCall, supplied: Supplied | None, service: Service, execute: Execute
 ) -> Found:
-    """Execute the template through the agent runtime and keep the result for its partition."""
-    served, capability, bound = call.parts()
+    """Execute the template through the agent runtime and keep the result for its partition, if it is not large."""
+    served, _, _ = call.parts()
 
-    async def perform() -> tuple[ResultDocument, Execution]:
-        return await served.engine.run(
-            authority,
-            capability.template,
-            bound,
-            max_rows=capability.descriptor.max_rows,
-            max_bytes=service.max_result_bytes,
-            as_of=as_of(served, supplied),
-            supplied=supplied.document if supplied else None,
-        )
+    async def perform() -> tuple[Result, Execution]:
+        return await collect(authority, call, supplied, service, as_of=as_of(served, supplied))
 
     found = await execute(authority, call, perform)
     if not reusable(call, service):
         return replace(found, cache=CacheOutcome("OFF"))
+    if not isinstance(found.document, ResultDocument):
+        return replace(found, cache=CacheOutcome("WITHHELD" if call.restricted else "MISS"))
     intent = intent_of(call)
     await service.cache.keep(
         authority,
@@ -255,19 +250,6 @@ async def record(trail: Trail, service: Service) -> Receipt:
     return receipt
 
 
-async def past_cancelling(work: Awaitable[T]) -> T:
-    """Await ``work`` to its end, whoever cancels the waiting task meanwhile."""
-    writing = asyncio.ensure_future(work)
-    while not writing.done():
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            if writing.cancelled() or (waiting := asyncio.current_task()) is None:
-                raise
-            waiting.uncancel()
-    return writing.result()
-
-
 def describe(
     authority: Authority, call: BoundCall, supplied: Supplied | None, found: Found, request: Request, service: Service
 ) -> Draft:
@@ -296,7 +278,9 @@ def describe(
         now=service.clock(),
         tool_name=capability.descriptor.tool_name,
         max_rows=capability.descriptor.max_rows,
-        max_bytes=service.max_result_bytes,
+        max_bytes=service.max_result_bytes
+        if isinstance(found.document, ResultDocument)
+        else service.spool.max_result_bytes,
         upstream=(supplied.upstream,) if supplied else (),
     )
 
@@ -320,9 +304,16 @@ async def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str
 
 
 def release(
-    authority: Authority, call: BoundCall, found: Found, receipt: Receipt, envelope: dict[str, object]
+    authority: Authority,
+    call: BoundCall,
+    found: Found,
+    receipt: Receipt,
+    envelope: dict[str, object],
+    service: Service,
 ) -> Answer:
-    """Rows, with the decision and the proof of where they come from."""
+    """Rows, with the decision and the proof of where they come from; large ones may be fetched from now on."""
+    if isinstance(found.document, StoredResult):
+        service.spool.release(found.document.result_id)
     return Answer(
         decision=authority.decision,
         grant=authority.grant,
@@ -384,6 +375,7 @@ def reusable(call: BoundCall, service: Service) -> bool:
     _, capability, _ = call.parts()
     return (
         service.cache_enabled
+        and call.media_type == RESULT_MEDIA_TYPE
         and capability.descriptor.cacheable
         and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)
         and capability.template.deterministic

@@ -16,6 +16,7 @@ from a2a.utils.errors import InvalidParamsError
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
 from contract.canonical import canonical_json, sha256_hex
 from contract.errors import DatasetAgentError
@@ -38,6 +39,7 @@ from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
 from remote_agent.protocol import NotNow, jsonrpc_routes, rest_routes
+from remote_agent.results_door import PATH, ResultsDoor
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
 from remote_agent.underway import Underway
@@ -101,6 +103,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     contexts = GovernedContextBuilder()
     # Before the SDK's, whose tenant mount would swallow every path of two parts.
     _add_public_routes(app, lifecycle)
+    app.router.routes.append(Route(PATH, ResultsDoor(service)))
     add_a2a_routes_to_fastapi(
         app,
         jsonrpc_routes=jsonrpc_routes(handler, contexts),

@@ -35,10 +35,14 @@ from contract.extension import (
     EXTENSION_URI,
     PROVENANCE_MEDIA_TYPE,
     RECEIPT_KEY,
+    RESULT_KEY,
 )
 from contract.ids import new_id
+from contract.result import StoredResult
 from contract.verdict import Verdict
+from evidence.row import rfc3339
 from remote_agent.caller import Caller
+from remote_agent.incoming import wanted_form
 from remote_agent.outcome import Answer, Request
 from remote_agent.refusals import OUTWARD
 
@@ -74,6 +78,7 @@ def to_request(
         task_id=task_id,
         follows=follows is not None,
         half=follows.half if follows else None,
+        media_type=wanted_form(params) or RESULT_MEDIA_TYPE,
     )
 
 
@@ -187,13 +192,29 @@ def _asked_for(proposal: Mapping[str, Any]) -> str:
 def _result(answer: Answer) -> Artifact:
     if answer.document is None:
         raise ValueError("an answer without a document has no result artifact")
+    document = answer.document
+    part = _stored(document) if isinstance(document, StoredResult) else Part(raw=document.body)
+    part.media_type = document.media_type
     return Artifact(
         artifact_id=new_id("art"),
         name="result",
         description="The rows, exactly as the provenance digests them.",
-        parts=[Part(raw=answer.document.body, media_type=RESULT_MEDIA_TYPE)],
+        parts=[part],
         extensions=[EXTENSION_URI],
     )
+
+
+def _stored(document: StoredResult) -> Part:
+    """Where a large result is fetched, and what it is, which the provenance says too."""
+    told = {
+        "sha256": document.digest,
+        "size": document.size,
+        "row_count": document.row_count,
+        "truncated": document.truncated,
+        "as_of": document.as_of,
+        "expires_at": rfc3339(document.expires_at),
+    }
+    return Part(url=document.url, metadata=_struct({RESULT_KEY: told}))
 
 
 def _provenance(answer: Answer) -> Artifact:

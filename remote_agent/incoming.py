@@ -16,12 +16,18 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from contract.call import RESULT_MEDIA_TYPE
+from contract.call import ARROW_MEDIA_TYPE, RESULT_MEDIA_TYPE
 from contract.extension import EXTENSION_URI
 from contract.ids import MAX_ID_BYTES, InvalidId, SessionId
 from remote_agent.caller import Caller, CallerUser, PresentedGrants
 
 GRANTS_KEY: Final = "dataset_agent.grants"
+_FORMS: Final = {
+    RESULT_MEDIA_TYPE: RESULT_MEDIA_TYPE,
+    ARROW_MEDIA_TYPE: ARROW_MEDIA_TYPE,
+    "application/*": RESULT_MEDIA_TYPE,
+    "*/*": RESULT_MEDIA_TYPE,
+}
 TERMINAL: Final = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
@@ -58,9 +64,15 @@ def check_message(params: SendMessageRequest) -> None:
         _check_id(value)
     if configuration.HasField("task_push_notification_config"):
         raise PushNotificationNotSupportedError
-    accepted = set(configuration.accepted_output_modes)
-    if accepted and not accepted & {RESULT_MEDIA_TYPE, "application/*", "*/*"}:
-        raise ContentTypeNotSupportedError(message=f"this agent answers in {RESULT_MEDIA_TYPE}")
+    if wanted_form(params) is None:
+        raise ContentTypeNotSupportedError(message=f"this agent answers in {RESULT_MEDIA_TYPE} or {ARROW_MEDIA_TYPE}")
+
+
+def wanted_form(params: SendMessageRequest) -> str | None:
+    """The first of the accepted output modes that a result comes in; JSON where none is named."""
+    accepted = list(params.configuration.accepted_output_modes)
+    forms = (_FORMS.get(mode) for mode in accepted or [RESULT_MEDIA_TYPE])
+    return next((form for form in forms if form is not None), None)
 
 
 def check_follow_up(message: Message, earlier: Task) -> None:

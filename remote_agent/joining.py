@@ -54,7 +54,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         statement = describe(authority, ran.call, ran.supplied, ran.found, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
-        return release(authority, ran.call, ran.found, receipt, envelope)
+        return release(authority, ran.call, ran.found, receipt, envelope, service)
 
     try:
         return await accountable(path, trail, service)

@@ -26,6 +26,7 @@ from grants.trust import Trust, load_trust
 from remote_agent.card import public_card_json
 from remote_agent.service import Service, World
 from remote_agent.sources import sources_changed
+from remote_agent.spool import Spool
 from remote_agent.upstreams import A2aUpstreams
 from remote_agent.watching import Stamps, stamps_of, watch, watch_sources
 from remote_agent.world import close_world, load_world
@@ -74,6 +75,8 @@ class Lifecycle:
                 cache_enabled=settings.cache_enabled,
                 call_timeout=settings.call_timeout,
                 leaf_ttl=settings.leaf_ttl,
+                spool=Spool.open(settings, clock=lambda: service.clock()),
+                public_url=public_url.rstrip("/"),
                 upstreams=A2aUpstreams.open(settings, signer),
             )
         except BaseException:
@@ -173,6 +176,7 @@ class Lifecycle:
         await close_world(self.service.world)
         if self.service.upstreams is not None:
             await self.service.upstreams.close()
+        self.service.spool.close()
         await self.service.cache.close()
         await self.service.state.close()
         self.service.ledger.close()

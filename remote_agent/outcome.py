@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contract.call import Call, Operation, parse_follow_up
+from contract.call import RESULT_MEDIA_TYPE, Call, Operation, parse_follow_up
 from contract.grant import VerifiedGrant
 from contract.ids import InvocationId, SessionId, new_id
 from contract.principal import Principal
-from contract.result import CacheOutcome, Execution, ResultDocument
+from contract.result import CacheOutcome, Execution, Result, ResultDocument
 from contract.schema import Parameter
 from contract.scope import Scope, Sensitivity
 from contract.verdict import Decision, NotGranted, Reason
@@ -31,7 +31,7 @@ class Request:
     as (issuer, tenant, subject). ``grants`` are the ``Execution-Grant`` field lines as they
     arrived; they are never part of a representation. ``task_id`` is the task it is answered
     under; with ``follows`` it is a further message of that task, which remembers the call
-    ``half``, if any.
+    ``half``, if any. ``media_type`` is the form the result is wanted in.
     """
 
     client: str
@@ -44,6 +44,7 @@ class Request:
     task_id: str = ""
     follows: bool = False
     half: Call | None = field(default=None, repr=False)
+    media_type: str = RESULT_MEDIA_TYPE
     request_id: str = field(default_factory=lambda: new_id("req"))
 
     def grant_header(self) -> str | None:
@@ -78,7 +79,8 @@ class BoundCall:
     """A call inside its grant's scope.
 
     ``served`` and ``capability`` are ``None`` where this agent serves no such thing, ``bound``
-    there too, and where required arguments are ``missing``.
+    there too, and where required arguments are ``missing``. ``media_type`` and ``task_id`` are
+    those of its request.
     """
 
     call: Call
@@ -88,6 +90,8 @@ class BoundCall:
     capability: ServedCapability | None
     bound: Bound | None
     missing: tuple[Parameter, ...] = ()
+    media_type: str = RESULT_MEDIA_TYPE
+    task_id: str = ""
 
     def place(self) -> tuple[ServedDataset, ServedCapability]:
         """What is called; an admitted call always has it."""
@@ -128,7 +132,7 @@ class Supplied:
 class Found:
     """A result, where it came from, and the run that fetched it."""
 
-    document: ResultDocument
+    document: Result
     execution: Execution
     cache: CacheOutcome
     run: RunIds
@@ -145,7 +149,7 @@ class Answer:
     decision: Decision
     grant: VerifiedGrant | None = None
     call: Call | None = None
-    document: ResultDocument | None = None
+    document: Result | None = None
     execution: Execution | None = None
     cache: CacheOutcome | None = None
     receipt: Receipt | None = None

@@ -27,6 +27,7 @@ from grants.state import StateStore
 from grants.trust import Trust, TrustedAgent
 from queries.engine import Engine
 from queries.template import Template
+from remote_agent.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,8 @@ class Service:
     """What one dataset agent works with. Only ``world`` and ``trust`` are ever replaced.
 
     ``upstreams`` is ``None`` for an agent that asks no other. ``call_timeout`` is how long it
-    waits for one, ``leaf_ttl`` how long what it derives lives, in seconds.
+    waits for one, ``leaf_ttl`` how long what it derives lives, in seconds. ``public_url`` is
+    where its large results are fetched, without a trailing slash.
     """
 
     agent_id: str
@@ -139,5 +141,7 @@ class Service:
     upstreams: Upstreams | None = None
     call_timeout: float = 60.0
     leaf_ttl: int = 60
+    spool: Spool = field(default_factory=Spool.none)
+    public_url: str = ""
     published_keys: PublishedKeys = field(default_factory=PublishedKeys)
     clock: Callable[[], float] = time.time

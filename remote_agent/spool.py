@@ -12,6 +12,7 @@ import asyncio
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -106,6 +107,11 @@ class Spool:
             ) from error
         return spool
 
+    @classmethod
+    def none(cls) -> Spool:
+        """Keeps nothing: a result is in the reply, or too large."""
+        return cls(Path(), max_bytes=0, max_result_bytes=0, ttl=0, clock=time.time)
+
     @property
     def enabled(self) -> bool:
         return self._max_bytes > 0
@@ -194,6 +200,13 @@ class Spool:
         now = self._clock()
         with self._lock:
             for result_id in [name for name, held in self._held.items() if now >= held.result.expires_at]:
+                self.drop(result_id)
+
+    def drop_unreleased(self, result_id: str) -> None:
+        """Drop a result whose answer ended otherwise."""
+        with self._lock:
+            held = self._held.get(result_id)
+            if held is not None and not held.released:
                 self.drop(result_id)
 
     def close(self) -> None:

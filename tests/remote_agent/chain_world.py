@@ -37,6 +37,7 @@ from grants.keys import init_keys
 from grants.mint import mint_root
 from grants.trust import TrustedAgent, load_trust
 from grants.trust_editor import edit_trust
+from tests.engine_taps import tap
 from tests.running_agent import RunningAgent, Wrap, message, running_agent, task_of
 
 TOTAL: Final = "total"
@@ -180,13 +181,7 @@ class ChainWorld:
     def slow(self, place: int, before: Callable[[], Any]) -> None:
         """Have the agent's engine await ``before()`` ahead of every query."""
         engine = self.agents[place - 1].lifecycle.service.world.datasets[dataset(place)].engine
-        inner = engine.run
-
-        async def run(*args: Any, **kwargs: Any) -> Any:
-            await before()
-            return await inner(*args, **kwargs)
-
-        engine.run = run  # type: ignore[method-assign]
+        tap(engine, before=lambda _: before())
 
 
 @dataclass

@@ -22,6 +22,7 @@ from contract.settings import Settings
 from grants.client import client_assertion
 from grants.derive import derive, header_value
 from grants.state import RevocationKind, StateStore, open_state, revoked_by_now
+from tests.engine_taps import tap
 from tests.running_agent import Asker, RunningAgent, agent_home, decision_of, running_agent, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -132,13 +133,11 @@ class Clocked:
     def _count(self, agent: RunningAgent) -> None:
         engine: Any = agent.lifecycle.service.world.datasets[DATASET].engine
         engine._clock = self.now
-        run = engine.run
 
-        async def counted(*args: Any, **kwargs: Any) -> Any:
+        async def counted(_: Any) -> None:
             self.executions += 1
-            return await run(*args, **kwargs)
 
-        engine.run = counted
+        tap(engine, before=counted)
 
 
 @contextmanager

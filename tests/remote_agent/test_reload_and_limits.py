@@ -21,6 +21,7 @@ from contract.settings import SHIPPED_DATASETS, Settings
 from contract.verdict import NotGranted, Reason
 from grants.state import names_of
 from remote_agent.world import check_datasets, close_world
+from tests.engine_taps import tap
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, message, running_agent, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -205,14 +206,7 @@ def test_a_grant_revoked_while_the_query_runs_releases_no_row(own: tuple[Running
     agent, asker = own
     service = agent.lifecycle.service
     engine = service.world.datasets[DATASET].engine
-    inner = engine.run
-
-    async def run(authority: Any, *args: Any, **kwargs: Any) -> Any:
-        result = await inner(authority, *args, **kwargs)
-        await revoke_subject(service, authority)
-        return result
-
-    engine.run = run  # type: ignore[method-assign]
+    tap(engine, after=lambda authority: revoke_subject(service, authority))
     task = asker.ask(DATASET, CAPABILITY, {"batch_a": "B031", "batch_b": "B032"})
     assert decision_of(task)["reason"] == "GRANT_REVOKED"
     assert "artifacts" not in task
@@ -229,14 +223,14 @@ def test_a_caller_who_disconnects_stops_the_query_and_leaves_one_row(own: tuple[
     engine = service.world.datasets[DATASET].engine
     cancelled: list[bool] = []
 
-    async def run(*args: Any, **kwargs: Any) -> Any:
+    async def wait(_: Any) -> None:
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
             cancelled.append(True)
             raise
 
-    engine.run = run  # type: ignore[method-assign]
+    tap(engine, before=wait)
     before = len(agent.rows())
     call = asker.call(DATASET, CAPABILITY, {"batch_a": "B033", "batch_b": "B034"})
     grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
@@ -280,11 +274,11 @@ def test_a_fault_in_the_path_is_one_row_and_no_text_of_the_fault(
 ) -> None:
     agent, asker = own
 
-    def broken(row: Any) -> Any:
+    def broken(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("cell value zebra-9000")
 
     engine = agent.lifecycle.service.world.datasets[DATASET].engine
-    monkeypatch.setattr(engine, "run", broken)
+    monkeypatch.setattr(engine, "stream", broken)
     before = len(agent.rows())
     task = asker.ask(DATASET, CAPABILITY, {"batch_a": "B035", "batch_b": "B036"})
     assert decision_of(task)["reason"] == "EXECUTION_FAILED"

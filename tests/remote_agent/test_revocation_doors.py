@@ -19,6 +19,7 @@ from contract.ids import new_id
 from contract.verdict import Decision, Reason
 from grants.mint import mint_root
 from grants.state import RevocationKind
+from tests.engine_taps import tap
 from tests.grants.state_worlds import start_valkey
 from tests.remote_agent.clocked_world import ARGUMENTS, CAPABILITY, DATASET, Clocked, clocked
 from tests.running_agent import RunningAgent, decision_of, task_of
@@ -194,15 +195,12 @@ def held(world: Clocked) -> Iterator[Held]:
 
 def _slow(agent: RunningAgent, held: Held) -> Callable[[], None]:
     engine = agent.lifecycle.service.world.datasets[DATASET].engine
-    run = engine.run
 
-    async def slow(*args: Any, **kwargs: Any) -> Any:
+    async def slow(_: Any) -> None:
         held.running.set()
         await asyncio.to_thread(held.go.wait, 30)
-        return await run(*args, **kwargs)
 
-    engine.run = slow  # type: ignore[method-assign]
-    return lambda: setattr(engine, "run", run)
+    return tap(engine, before=slow)
 
 
 def _counted(agent: RunningAgent, held: Held) -> Callable[[], None]:

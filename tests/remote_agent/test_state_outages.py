@@ -14,6 +14,7 @@ import pytest
 
 from contract.call import Operation
 from contract.ids import new_id
+from tests.engine_taps import tap
 from tests.grants.state_worlds import OwnServer, SqliteWorld
 from tests.remote_agent.clocked_world import ARGUMENTS, DATASET, Clocked, clocked
 from tests.running_agent import decision_of, task_of
@@ -100,16 +101,13 @@ def test_a_stopped_store_neither_negotiates_nor_discovers(outage: Outage) -> Non
 def test_a_store_that_stops_while_the_query_runs_releases_no_row(outage: Outage) -> None:
     world = outage.world
     engine = world.agents[0].lifecycle.service.world.datasets[DATASET].engine
-    run = engine.run
     stopping: list[AbstractContextManager[None]] = []
 
-    async def stop_after(*args: Any, **kwargs: Any) -> Any:
-        result = await run(*args, **kwargs)
+    async def stop_after(_: Any) -> None:
         stopping.append(outage.stopped())
         await asyncio.to_thread(stopping[0].__enter__)
-        return result
 
-    engine.run = stop_after  # type: ignore[method-assign]
+    tap(engine, after=stop_after)
     assert world.reason(world.root_token(), world.fresh()) == "STATE_UNAVAILABLE"
     stopping[0].__exit__(None, None, None)
     assert world.new_rows() == {"STATE_UNAVAILABLE": 1}

@@ -1,0 +1,73 @@
+"""The rows of one request for a stored result: that its release starts, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from contract.authority import Authority
+from contract.grant import VerifiedGrant
+from contract.verdict import Decision
+from evidence.row import Kind, LedgerRow, Side
+from remote_agent.outcome import Request
+from remote_agent.service import Service
+from remote_agent.spool import Held
+
+
+@dataclass(slots=True)
+class Trail:
+    """What is known so far of one request for a result; it becomes its rows."""
+
+    request: Request
+    grant: VerifiedGrant | None = None
+    held: Held | None = None
+    authority: Authority | None = None
+    unsatisfiable: bool = False
+
+    def row(self, decision: Decision, service: Service, kind: Kind, released: int | None) -> LedgerRow:
+        request = self.request
+        stated = self.grant.rctx.get("trace_id") if self.grant else None
+        return LedgerRow(
+            kind=kind,
+            side=Side.REMOTE,
+            recorded_at=service.clock(),
+            agent_id=service.agent_id,
+            client=request.client,
+            request_id=request.request_id,
+            trace_id=str(stated or request.trace_id) or None,
+            task_id=request.operation.task,
+            bytes_released=released,
+            **LedgerRow.decided(decision),
+            **self._granted(),
+            **self._held(),
+        )
+
+    def _granted(self) -> dict[str, Any]:
+        grant = self.grant
+        if grant is None:
+            return {}
+        return {
+            "issuer": grant.issuer,
+            "subject": grant.subject,
+            "tenant": grant.tenant,
+            "principal_class": self.authority.principal.principal_class if self.authority else None,
+            "root_jti": grant.root_jti,
+            "leaf_jti": grant.leaf_jti,
+            "txn": grant.txn,
+            "leaf_digest": grant.leaf_digest,
+        }
+
+    def _held(self) -> dict[str, Any]:
+        if self.held is None:
+            return {}
+        made = self.held.terms.authority
+        return {
+            "caused_by": made.decision.decision_id,
+            "dataset": made.dataset,
+            "dataset_version": made.dataset_version,
+            "revision": made.revision,
+            "schema_version": made.schema_version,
+            "capability": made.capability,
+            "template_digest": self.held.terms.template_digest,
+            "result_digest": self.held.result.digest,
+        }
