@@ -190,7 +190,8 @@ async def test_a_mean_over_a_count_that_rounds_to_nothing_is_null(tmp_path: Path
 
 
 async def test_the_group_comes_above_a_limit_and_below_what_only_orders_and_cuts(tmp_path: Path) -> None:
-    size, start = parameter("size:INT64"), parameter("start:INT64", default=0)
+    size = parameter("size:INT64", minimum=0, maximum=100)
+    start = parameter("start:INT64", default=0, minimum=0, maximum=100)
     loaded = load(
         "WITH g AS (SELECT dept, COUNT(*) AS n FROM pay WHERE site = @site GROUP BY dept)"
         " SELECT x.dept AS dept, x.n AS n FROM g AS x WHERE x.n > 3 ORDER BY x.n DESC, x.dept LIMIT @size OFFSET @start",
