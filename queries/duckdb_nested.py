@@ -189,7 +189,8 @@ def _generate_dates(node: exp.Expr) -> exp.Expr:
 
 @rule(exp.IgnoreNulls)
 def _ignore_nulls(node: exp.Expr) -> exp.Expr:
-    return node.this
+    inner: exp.Expr = node.this
+    return inner
 
 
 @rule(exp.ArrayAgg)

@@ -60,7 +60,8 @@ _SMALL: Final = ("CHR", "MD5", "SHA1", "SHA256", "STRING")
 _FORMATS: Final = ("FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIME", "FORMAT_TIMESTAMP")
 _LONGEST_PART: Final = 16  # bytes that two characters of a format become, at most
 # Work that is more than one pass over the text, whatever comes out of it.
-_WORK: Final[dict[str, float]] = {"REGEXP_CONTAINS": 32, "REGEXP_EXTRACT": 32, "REGEXP_SUBSTR": 32}
+_WORK: Final = 32
+_WORKING: Final = ("REGEXP_CONTAINS", "REGEXP_EXTRACT", "REGEXP_SUBSTR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +122,12 @@ class _Meter:
         if isinstance(node, (exp.Query, exp.Table, exp.Unnest)):
             return self._query(node)
         if isinstance(node, exp.In) and node.args.get("unnest") is not None:
-            # What is looked up in a bound list copies none of it.
+            # What is looked up in a bound list copies none of it; another list is made first.
             self._measure(node.this)
+            self._measure_all([held for held in node.args["unnest"].expressions if not isinstance(held, exp.Parameter)])
             return 0
         inner = {id(child): self._measure(child) for child in node.iter_expressions()}
-        self.worst = max(self.worst, max(inner.values(), default=0) * _WORK.get(node.name.upper(), 1))
+        self.worst = max(self.worst, max(inner.values(), default=0) * _work(node))
         factor = self._factor(node, inner) if _is_sized(node) else self._passed(node, inner)
         self.worst = max(self.worst, factor)
         return factor
@@ -220,6 +222,12 @@ class _Meter:
         items = parameter.max_items if parameter.repeated else 1
         self.written = max(self.written, items * _longest(parameter, parameter))
         return 1
+
+
+def _work(node: exp.Expr) -> float:
+    """Case goes letter by letter where one of them is not ASCII; a pattern may be tried at every letter."""
+    named = isinstance(node, exp.Anonymous) and node.name.upper() in _WORKING
+    return _WORK if named or isinstance(node, (exp.Lower, exp.Upper)) else 1
 
 
 def _longest(item: Typed, parameter: Parameter) -> int:
