@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+Watch = Callable[[int], None]
+"""Told a percentage whenever there is a new one."""
+
 _MOST: Final = 99  # what runs is not done
 
 

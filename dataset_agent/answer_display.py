@@ -71,6 +71,8 @@ def _completed_call(shown: dict[str, Any], principal: str) -> str:
     words = ["call", shown["capability"], "--as", principal, "--dataset", shown["dataset"]]
     for pair in [*given, *(f"{missing['name']}=…" for missing in shown["missing"])]:
         words += ["--arg", pair]
+    if task := (shown["remote"] or {}).get("task_id"):
+        words += ["--task", task]
     return "dataset-agent " + " ".join(word if word.endswith("=…") else shlex.quote(str(word)) for word in words)
 
 

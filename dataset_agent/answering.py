@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from contract.progress import Watch
 from contract.schema import Parameter
 from contract.settings import Settings
 from control_plane.descriptor import DatasetDescriptor
@@ -19,20 +20,25 @@ from root_agent.opening import close_service, open_service
 from root_agent.service import Service
 
 
-async def answer_to(settings: Settings, principal: str, wanted: dict[str, Any]) -> tuple[Answer, dict[str, Any]]:
+async def answer_to(
+    settings: Settings, principal: str, wanted: dict[str, Any], watch: Watch | None = None
+) -> tuple[Answer, dict[str, Any]]:
     """One question through a root agent in this process; the answer and its JSON.
 
-    ``wanted`` has a question, or a dataset, a capability and arguments as ``name=value``.
+    ``wanted`` has a question, or a dataset, a capability and arguments: as ``name=value``, or as
+    they are sent; and the ``task`` that they complete, if any. ``watch`` is told how far the call is.
     """
     check_user(settings, ledger_path(settings, Side.ROOT))
     token = identity_token(settings, principal)
     service = open_service(settings)
     try:
         if "question" in wanted:
-            answer = await ask_root(service, token, question=wanted["question"])
+            answer = await ask_root(service, token, question=wanted["question"], watch=watch)
         else:
-            arguments = read_arguments(wanted["arguments"], await _declared(service, wanted))
-            answer = await ask_root(service, token, call=wanted | {"arguments": arguments})
+            call = {name: wanted[name] for name in ("dataset", "capability", "arguments")}
+            if isinstance(call["arguments"], list):
+                call["arguments"] = read_arguments(call["arguments"], await _declared(service, wanted))
+            answer = await ask_root(service, token, call=call, task=wanted.get("task"), watch=watch)
         return answer, to_json(answer)
     finally:
         await close_service(service)

@@ -11,7 +11,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.settings import Settings
 from dataset_agent.answer_display import show
+from dataset_agent.completing import asked_for, can_be_asked
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_OF, AsJson, note, print_json, progress
 from dataset_agent.login import As
@@ -44,12 +46,15 @@ def call(
     arg: Annotated[
         list[str] | None, typer.Option(help="name=value, typed as the card says; name:=JSON. Repeatable.")
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="The task of an earlier call that missed arguments, to complete it.")
+    ] = None,
     save: Save = None,
     rows: Rows = _SHOWN_ROWS,
     as_json: AsJson = False,
 ) -> None:
     """Call one capability with typed arguments."""
-    wanted = {"dataset": dataset, "capability": capability, "arguments": list(arg or [])}
+    wanted = {"dataset": dataset, "capability": capability, "arguments": list(arg or []), "task": task}
     _answer(as_, wanted, save, rows, as_json)
 
 
@@ -59,10 +64,9 @@ def _answer(principal: str, wanted: dict[str, Any], save: Path | None, rows: int
     settings = load_settings()
     if save is not None:
         _check_place(save)
-    with progress("asking"):
-        from dataset_agent.answering import answer_to
-
-        answer, shown = asyncio.run(answer_to(settings, principal, wanted))
+    answer, shown = _answered(settings, principal, wanted)
+    while can_be_asked(answer, as_json=as_json) and (arguments := asked_for(answer)) is not None:
+        answer, shown = _answered(settings, principal, completed(shown, arguments))
     saved = save is not None and _saved(answer, save)
     if as_json:
         print_json(shown)
@@ -71,6 +75,19 @@ def _answer(principal: str, wanted: dict[str, Any], save: Path | None, rows: int
     if save is not None and not as_json:
         note(f"saved in {save}: dataset-agent provenance verify {save}" if saved else "there are no rows to save")
     raise typer.Exit(EXIT_OF[answer.verdict])
+
+
+def _answered(settings: Settings, principal: str, wanted: dict[str, Any]) -> tuple[Answer, dict[str, Any]]:
+    with progress("asking") as watch:
+        from dataset_agent.answering import answer_to
+
+        return asyncio.run(answer_to(settings, principal, wanted, watch))
+
+
+def completed(shown: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The whole call; in the dataset agent's task where it was the one that asked for what was missing."""
+    call = {name: shown[name] for name in ("dataset", "capability")}
+    return {**call, "arguments": arguments, "task": (shown["remote"] or {}).get("task_id")}
 
 
 def _saved(answer: Answer, path: Path) -> bool:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -97,13 +98,33 @@ def fail(message: object, code: int = EXIT_FAULT) -> typer.Exit:
 
 
 @contextmanager
-def progress(doing: str) -> Iterator[None]:
-    """A spinner beside long work, where standard error is a terminal; nothing elsewhere."""
+def progress(doing: str) -> Iterator[Callable[[int], None] | None]:
+    """A spinner beside long work, where standard error is a terminal; nothing elsewhere.
+
+    There, what is yielded takes a percentage, and makes a bar of it as soon as there is one.
+    """
     if not err.is_terminal:
-        yield
+        yield None
         return
-    with err.status(doing):
-        yield
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), _Bar(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as shown:
+        work = shown.add_task(doing, total=None)
+        yield lambda percent: shown.update(work, total=100, completed=percent)
+
+
+class _Bar(ProgressColumn):
+    """A bar and a percentage once one is known; nothing before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar = BarColumn(bar_width=_NARROWEST)
+
+    def render(self, task: Task) -> RenderableType:
+        if task.total is None:
+            return Text("")
+        shown = Table.grid(padding=(0, 1))
+        shown.add_row(self._bar.render(task), Text(f"{task.percentage:.0f} %"))
+        return shown
 
 
 def table(

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.struct_pb2 import Struct
 
 from contract.extension import PROGRESS_KEY
-
-STREAM_METHOD: Final = "SendStreamingMessage"
-
-Watch = Callable[[int], None]
-"""Told a percentage whenever the agent that runs the call says one."""
+from contract.progress import Watch
 
 
 @dataclass(frozen=True, slots=True)

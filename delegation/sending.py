@@ -16,6 +16,7 @@ from grants.derive import derive, header_value, leaf_digest, leaf_jti, root_ids
 from grants.trust import TrustedAgent
 
 METHOD = "SendMessage"
+STREAM_METHOD = "SendStreamingMessage"
 
 
 @dataclass(frozen=True, slots=True)

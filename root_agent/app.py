@@ -146,8 +146,8 @@ def _wanted(body: bytes) -> dict[str, Any]:
         raise _invalid(f"the body is not acceptable: {error}") from error
     if isinstance(value, dict) and set(value) == _QUESTION:
         return {"question": value["question"]}
-    if isinstance(value, dict) and set(value) == _CALL:
-        return {"call": value}
+    if isinstance(value, dict) and set(value) - {"task"} == _CALL:
+        return {"call": {name: value[name] for name in _CALL}, "task": value.get("task")}
     raise _invalid('send {"question"} or {"dataset", "capability", "arguments"}')
 
 

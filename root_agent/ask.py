@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from contract.call import Call
+from contract.call import Call, Operation
 from contract.errors import SignerUnavailable
 from contract.key_ring import sign_with
 from contract.verdict import Decision, NotGranted, Reason, Verdict
@@ -31,14 +31,14 @@ from control_plane.discovery import CatalogueEntry, discover
 from control_plane.interpret import check_proposal
 from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
-from delegation.sending import Plan, Sent, send_with_leaf
+from delegation.sending import STREAM_METHOD, Plan, Sent, send_with_leaf
 from delegation.trace import traceparent
 from grants.mint import mint_root
 from root_agent.asking import Answer, Asking, Hop, Target
 from root_agent.catalogue import catalogued
 from root_agent.evidence_row import evidence_row
 from root_agent.hops import admit_hops, scope_of, verify_hops
-from root_agent.reading import best_reading, narrowed, resolved, shown_to_model, target_of
+from root_agent.reading import best_reading, narrowed, resolved, shown_to_model, target_of, with_missing
 from root_agent.relaying import draft_relay, run_context, sealed
 from root_agent.service import Service
 
@@ -97,7 +97,7 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
 async def resolve_capability(asking: Asking, service: Service) -> Asking:
     """Exactly one (dataset, capability) with typed arguments, by code."""
     if asking.wanted.call is not None:
-        return replace(asking, target=target_of(asking, asking.wanted.call))
+        return replace(asking, target=with_missing(target_of(asking, asking.wanted.call)))
     return resolved(asking, best_reading(asking, service.clock()))
 
 
@@ -126,7 +126,8 @@ async def evaluate_admission(asking: Asking, service: Service) -> Asking:
     if decision.verdict is not Verdict.GRANTED:
         return replace(asking, admitted=decision, stop=decision)
     hops = await admit_hops(asking, principal, _asked(target, decision), service)
-    if target.missing:
+    if target.missing and asking.wanted.question is not None:
+        # Of a typed call the dataset agent says so itself, in a task that a further message completes.
         names = ", ".join(missing.name for missing in target.missing)
         raise NotGranted(Reason.ARGUMENTS_MISSING, f"the question does not say: {names}")
     return replace(asking, admitted=decision, hops=hops, stop=None)
@@ -175,6 +176,7 @@ def prepare(asking: Asking, service: Service) -> Sent:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "nothing was admitted to be sent")
     if planned.call.raw != target.call.encode():
         raise NotGranted(Reason.GRANT_WIDENED, "the plan is not the call that was admitted")
+    person = asking.principal if asking.continued else None  # whose task it goes on with
     return send_with_leaf(
         planned,
         service.holder,
@@ -182,7 +184,8 @@ def prepare(asking: Asking, service: Service) -> Sent:
         audience=service.trust.agent(planned.agent_id),
         now=service.clock(),
         ttl=service.leaf_ttl,
-        headers=lambda agent, grant: service.headers(agent, grant, traceparent(asking.trace_id)),
+        headers=lambda agent, grant: service.headers(agent, grant, traceparent(asking.trace_id), person=person),
+        operation=Operation(STREAM_METHOD, call_hash=planned.call.call_hash) if asking.watch else None,
     )
 
 
@@ -207,7 +210,7 @@ async def readmit(asking: Asking, service: Service) -> Asking:
         service.cards.forget(agent_id)
     fresh = replace(asking, stop=None, admitted=None, hops=(), plan=None, sent=None)
     fresh = await catalogued(fresh, service)
-    fresh = replace(fresh, target=target_of(fresh, asking.target.call))
+    fresh = replace(fresh, target=with_missing(target_of(fresh, asking.target.call)))
     fresh = await take(evaluate_admission, fresh, service)
     return await take(plan, fresh, service) if fresh.verdict is Verdict.GRANTED else fresh
 

@@ -10,6 +10,7 @@ from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, RESULT_MEDIA_TYPE, e
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import InvocationId, SessionId, is_slug, new_id
 from contract.principal import Principal
+from contract.progress import Watch
 from contract.result import Result
 from contract.verdict import Decision, Verdict
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
@@ -42,22 +43,28 @@ class Wanted:
     """What a person asks: a question in words or a typed call, exactly one of the two; and in which form.
 
     ``media_type`` is the form of the result: JSON, which comes in the reply where it is small,
-    or Arrow, which is always fetched.
+    or Arrow, which is always fetched. A call may complete the ``task`` of a dataset agent that
+    asked for what an earlier one missed.
     """
 
     question: str | None = field(default=None, repr=False)
     call: TypedCall | None = None
     media_type: str = RESULT_MEDIA_TYPE
+    task: str = ""
 
     @classmethod
-    def of(cls, question: object = None, call: object = None, media_type: str = RESULT_MEDIA_TYPE) -> Wanted:
+    def of(
+        cls, question: object = None, call: object = None, media_type: str = RESULT_MEDIA_TYPE, task: object = None
+    ) -> Wanted:
         """Checked at the door. Raises INVALID_INPUT with one line that says what to send."""
         if (question is None) == (call is None):
             raise _invalid("root_agent.ask.shape", "send either a question or a dataset, a capability and arguments")
+        if task is not None and (call is None or not is_plain_id(task)):
+            raise _invalid("root_agent.ask.task", "a task is completed by a call: send the task's id with a whole one")
         if media_type not in (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE):
             raise _invalid("root_agent.ask.form", f"a result comes as {RESULT_MEDIA_TYPE} or {ARROW_MEDIA_TYPE}")
         if call is not None:
-            return cls(call=_typed(call), media_type=media_type)
+            return cls(call=_typed(call), media_type=media_type, task=str(task or ""))
         if not isinstance(question, str) or not question.strip():
             raise _invalid("root_agent.question.empty", "the question is empty: ask something in words")
         if len(question) > MAX_QUESTION_CHARS:
@@ -131,7 +138,7 @@ class Asking:
     ``admitted`` is the root's own last admission decision, ``hops`` what that call makes
     further agents do; ``drafted`` is the root's own provenance of what was ``verified``, all
     but its receipt, and ``relayed`` the same sealed; ``stop`` is the decision the path ended with early, whoever made it.
-    ``trace_id`` is 32 hex digits.
+    ``trace_id`` is 32 hex digits. ``watch`` is told how far the call is while it runs.
     """
 
     person: RequestContext
@@ -160,6 +167,12 @@ class Asking:
     relayed: Mapping[str, Any] | None = field(default=None, repr=False)
     answer: Answer | None = field(default=None, repr=False)
     visited: tuple[str, ...] = ()
+    watch: Watch | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def continued(self) -> str:
+        """The task that the next attempt goes on with; an attempt that failed has ended it."""
+        return "" if self.attempts else self.wanted.task
 
     @property
     def verdict(self) -> Verdict:
@@ -183,6 +196,11 @@ class Asking:
     def stopped(self, decision: Decision) -> Asking:
         """Ended by ``decision``; what a remote returned is dropped with it."""
         return replace(self, stop=decision, verified=None, drafted=None)
+
+
+def is_plain_id(value: object) -> bool:
+    """Whether it may be a task's id: short, printable ASCII."""
+    return isinstance(value, str) and 0 < len(value) <= 200 and value.isascii() and value.isprintable()
 
 
 def _typed(call: object) -> TypedCall:

@@ -15,6 +15,7 @@ from google.genai import types
 from contract.call import RESULT_MEDIA_TYPE
 from contract.errors import Component, DatasetAgentError
 from contract.ids import SessionId
+from contract.progress import Watch
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
 from contract.verdict import NotGranted, Reason
 from delegation.trace import new_trace_id
@@ -75,13 +76,15 @@ class RootAgent:
         question: object = None,
         call: object = None,
         media_type: str = RESULT_MEDIA_TYPE,
+        task: object = None,
+        watch: Watch | None = None,
     ) -> Answer:
         """Ask on behalf of the person an identity token stands for.
 
         Raises as ``ask_for``, and ``DatasetAgentError`` UNAUTHENTICATED or UNAVAILABLE.
         """
         person = await self.service.person(person_token)
-        return await self.ask_for(person, question=question, call=call, media_type=media_type)
+        return await self.ask_for(person, question=question, call=call, media_type=media_type, task=task, watch=watch)
 
     async def ask_for(
         self,
@@ -90,13 +93,17 @@ class RootAgent:
         question: object = None,
         call: object = None,
         media_type: str = RESULT_MEDIA_TYPE,
+        task: object = None,
+        watch: Watch | None = None,
     ) -> Answer:
         """Ask on behalf of a verified person.
 
-        ``question`` is text; ``call`` a mapping with dataset, capability and arguments. Raises
+        ``question`` is text; ``call`` a mapping with dataset, capability and arguments, and
+        ``task`` the dataset agent's task that it completes, if any. ``watch`` is told a percentage
+        whenever one comes; cancelling the coroutine cancels the call at the dataset agent. Raises
         ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
-        asking = _asking(person, Wanted.of(question, call, media_type), SessionId.generate())
+        asking = _asking(person, Wanted.of(question, call, media_type, task), SessionId.generate(), watch)
         self._desk.open(asking)
         run = asyncio.ensure_future(self._run(asking))
         try:
@@ -155,17 +162,19 @@ async def ask(
     question: object = None,
     call: object = None,
     media_type: str = RESULT_MEDIA_TYPE,
+    task: object = None,
+    watch: Watch | None = None,
 ) -> Answer:
     """One question through a root agent of its own; see ``RootAgent.ask``."""
     root = RootAgent(service)
     try:
-        return await root.ask(person_token, question=question, call=call, media_type=media_type)
+        return await root.ask(person_token, question=question, call=call, media_type=media_type, task=task, watch=watch)
     finally:
         await root.close()
 
 
-def _asking(person: RequestContext, wanted: Wanted, session_id: str) -> Asking:
-    return Asking(person=person, wanted=wanted, session_id=SessionId(session_id), trace_id=new_trace_id())
+def _asking(person: RequestContext, wanted: Wanted, session_id: str, watch: Watch | None = None) -> Asking:
+    return Asking(person, wanted, SessionId(session_id), new_trace_id(), watch=watch)
 
 
 def _words(content: Any) -> str:

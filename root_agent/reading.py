@@ -58,6 +58,20 @@ def target_of(asking: Asking, call: TypedCall) -> Target:
     return Target(call, None, None)
 
 
+def with_missing(target: Target) -> Target:
+    """A typed call with the required parameters, as its agent's card declares them, that it does not give."""
+    descriptor, call = target.descriptor, target.call
+    capability = descriptor.capability(call.capability) if isinstance(descriptor, DatasetDescriptor) else None
+    if capability is None:
+        return target
+    missing = tuple(
+        Missing(parameter.name, parameter.type.value, tuple(parameter.values), parameter.description)
+        for parameter in capability.parameters
+        if parameter.required and parameter.name not in call.arguments
+    )
+    return replace(target, missing=missing)
+
+
 def narrowed(offer: Offer, capabilities: frozenset[str]) -> Offer:
     """The offer with just the capabilities the person may use, for reading a question."""
     return replace(offer, descriptor=_only(offer.descriptor, capabilities), public=_only(offer.public, capabilities))

@@ -137,13 +137,22 @@ class Service:
         principal = self.world.directory.named(self.development_principal)
         return None if principal is None else RequestContext(principal.issuer, principal.subject)
 
-    def headers(self, audience: str, grant: str, traceparent: str) -> Mapping[str, str]:
-        """What goes on the wire beside one call: who sends it, under which grant, in which trace."""
-        return {
-            "Authorization": self.assertions.bearer(audience, self.clock()),
-            GRANT_HEADER: grant,
-            "traceparent": traceparent,
-        }
+    def headers(
+        self, audience: str, grant: str, traceparent: str, *, person: Principal | None = None
+    ) -> Mapping[str, str]:
+        """What goes on the wire beside one call: who sends it, under which grant, in which trace.
+
+        With ``person`` also whose task it goes on with.
+        """
+        return {**self.looking(audience, person), GRANT_HEADER: grant, "traceparent": traceparent}
+
+    def looking(self, audience: str, person: Principal | None) -> Mapping[str, str]:
+        """Who calls, and on behalf of which person where one of their tasks is concerned. No authority is in it."""
+        now = self.clock()
+        if person is None:
+            return {"Authorization": self.assertions.bearer(audience, now)}
+        named = (person.issuer, person.tenant, person.subject)
+        return {"Authorization": self.assertions.naming(audience, named, now)}
 
 
 def _unauthenticated(code: str, message: str) -> DatasetAgentError:

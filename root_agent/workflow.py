@@ -19,6 +19,7 @@ from contract.key_ring import waits
 from contract.result import ResultDocument
 from contract.verdict import NotGranted, Reason, Verdict
 from delegation.cards import CardBook
+from delegation.following import Follow
 from delegation.remote import Delegate, Exchange
 from delegation.reply import Reply
 from root_agent import ask
@@ -114,6 +115,8 @@ class Nodes:
             timeout=service.call_timeout,
             waits=waits(service.holder),
             media_type=planned.media_type,
+            task_id=asking.continued,
+            follow=_follow(asking, planned.agent_id, service),
         )
         await ctx.run_node(Delegate(card, exchange, cards.http))
         return ask.settle(asking, service, exchange.sent, exchange.reply)
@@ -167,6 +170,11 @@ def build_workflow(nodes: Nodes) -> Workflow:
             (evidence, explain),
         ],
     )
+
+
+def _follow(asking: Asking, agent_id: str, service: Service) -> Follow | None:
+    watch, person = asking.watch, asking.principal
+    return None if watch is None else Follow(watch, lambda: service.looking(agent_id, person))
 
 
 def _public(node: str, asking: Asking) -> dict[str, Any]:

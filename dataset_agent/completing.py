@@ -1,0 +1,96 @@
+"""Asking a person at a terminal for the arguments that a call misses."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import typer
+
+from contract.errors import DatasetAgentError
+from contract.schema import Parameter, SqlType
+from contract.verdict import Reason
+from control_plane.confirm import confirm
+from control_plane.descriptor import DatasetDescriptor
+from dataset_agent.arguments import read_arguments
+from dataset_agent.console import err, note, one_line
+from root_agent.asking import Answer
+
+_TRIES: Final = 5
+
+
+def can_be_asked(answer: Answer, *, as_json: bool) -> bool:
+    """Whether arguments alone are missing, and a person is there who can say them."""
+    missing = answer.asking.target is not None and bool(answer.asking.target.missing)
+    interactive = not as_json and err.is_terminal and sys.stdin.isatty()
+    return interactive and missing and answer.decision.reason is Reason.ARGUMENTS_MISSING
+
+
+def asked_for(answer: Answer) -> dict[str, Any] | None:
+    """The whole arguments, after each missing one was said; ``None`` where the person gives up.
+
+    What is said is checked by what the dataset agent's card declares, before it is sent.
+    """
+    target = answer.asking.target
+    if target is None:
+        return None
+    arguments = dict(target.call.arguments)
+    note(one_line(f"{target.call.capability} on {target.call.dataset} takes more than was said:"))
+    try:
+        for missing in target.missing:
+            parameter = _declared(answer, missing.name)
+            arguments[missing.name] = _said(parameter)
+    except (typer.Abort, _GivenUp):
+        note("")
+        return None
+    return arguments
+
+
+class _GivenUp(Exception):
+    """Nothing that was said fits."""
+
+
+def _said(parameter: Parameter) -> Any:
+    if parameter.description:
+        note(f"  {parameter.description}")
+    for _ in range(_TRIES):
+        text = typer.prompt(f"  {parameter.name} ({_shape(parameter)})", err=True)
+        value = _read(parameter, text.strip())
+        if value is not None:
+            return value
+        note(f"  that is not {_shape(parameter)}")
+    raise _GivenUp
+
+
+def _read(parameter: Parameter, text: str) -> Any:
+    """The argument that a text stands for, ``None`` where it does not fit; of a STRUCT it is JSON."""
+    is_json = parameter.type is SqlType.STRUCT
+    try:
+        pair = f"{parameter.name}:={text}" if is_json else f"{parameter.name}={text}"
+        value = read_arguments([pair], {parameter.name: parameter})[parameter.name]
+    except DatasetAgentError:
+        return None
+    return value if is_json else confirm(parameter, value)
+
+
+def _shape(parameter: Parameter) -> str:
+    """What may be said: the values, or the form, or the type."""
+    many = ", several with commas" if parameter.repeated else ""
+    if parameter.values:
+        return one_line(f"one of {', '.join(parameter.values)}{many}")
+    pattern = f" that matches {parameter.pattern}" if parameter.pattern else ""
+    kind = "a STRUCT as JSON" if parameter.type is SqlType.STRUCT else parameter.type.value
+    return one_line(f"{kind}{pattern}{many}")
+
+
+def _declared(answer: Answer, name: str) -> Parameter:
+    """The parameter on the verified card. Raises ``_GivenUp`` where it has none of that name."""
+    target = answer.asking.target
+    descriptor = target.descriptor if target else None
+    if target is None or not isinstance(descriptor, DatasetDescriptor):
+        raise _GivenUp
+    capability = descriptor.capability(target.call.capability)
+    parameter = capability.parameter(name) if capability else None
+    if parameter is None:
+        raise _GivenUp
+    return parameter
