@@ -13,8 +13,10 @@ from queries.calls import CALLS, Form, Safe
 from queries.elaborate import Elaborator, rule
 from queries.errors import Refused, written_name
 from queries.formats import PRINTED, Reading, elements, reading
+from queries.literals import canonical_text
 from queries.moments import set_zone
-from queries.typed import Type, canonical_text, convert, set_source, text_literal
+from queries.patterns import pattern_groups
+from queries.typed import Type, common, convert, is_number, set_source, text_literal
 
 S = SqlType
 _FORM: Final = "gsql_form"
@@ -93,6 +95,10 @@ def _call(e: Elaborator, node: exp.Expr) -> Type:
 def _chosen(e: Elaborator, node: exp.Expr, forms: tuple[Form, ...]) -> Form:
     kinds = [e.type(argument) for argument in node.expressions]
     fitting = [form for form in forms if len(form.takes) - form.optional <= len(kinds) <= len(form.takes)]
+    if len(fitting) > 1 and all(is_number(kind.name) for kind in kinds):
+        # Numbers meet in their common type, which may be none of the first that all convert to.
+        together = common(kinds, node)
+        fitting = [form for form in fitting if form.takes[0] is together]
     for exact in (True, False):
         for form in fitting:
             if _fits(node, kinds, form.takes, exact=exact):
@@ -184,6 +190,8 @@ def _regexp(e: Elaborator, node: exp.Expr, name: str) -> Type:
     groups = _capturing(pattern, node)
     if name in ("REGEXP_EXTRACT", "REGEXP_SUBSTR") and groups > 1:
         raise Refused(f"{name} takes a pattern of at most one group", node)
+    if name in ("REGEXP_EXTRACT", "REGEXP_SUBSTR") and groups and not _always_matches(pattern):
+        raise Refused(f"{name} takes a group that is in every match: not optional, not one of alternatives", node)
     if places == 3:
         _check_replacement(_written(node, 2, "a replacement"), groups, node)
     if is_safe(node):
@@ -199,6 +207,16 @@ BOOL_OR_TEXT: Final = {
     "regexp_extract": Type(S.STRING),
     "regexp_replace": Type(S.STRING),
 }
+
+
+@_special("SPLIT")
+def _split(e: Elaborator, node: exp.Expr, name: str) -> Type:
+    if len(node.expressions) == 1:
+        node.append("expressions", exp.Literal.string(","))
+    _take(e, node, (S.STRING, S.STRING), zone=False)
+    node.meta[_FORM] = "split"
+    node.meta[_SAFE] = False
+    return Type(S.STRING, array=True)
 
 
 @_special("LOG")
@@ -236,21 +254,13 @@ def _capturing(pattern: str, node: exp.Expr) -> int:
     """The number of groups that capture. Raises ``Refused`` for what engines may read in two ways."""
     if _REFUSED_IN_PATTERN.search(pattern) or "(?P" in pattern or "(?<" in pattern:
         raise Refused("a pattern has no \\Q, \\C and no named groups here", node)
-    groups, index, inside = 0, 0, False
-    while index < len(pattern):
-        char = pattern[index]
-        if char == "\\":
-            index += 1
-        elif inside:
-            inside = char != "]"
-        elif char == "[":
-            inside = True
-            # A bracket that comes first is one of the class.
-            index += 1 if pattern[index + 1 : index + 2] == "]" else 2 if pattern[index + 1 : index + 3] == "^]" else 0
-        elif char == "(":
-            groups += pattern[index + 1 : index + 2] != "?"
-        index += 1
-    return groups
+    return sum(capturing for capturing, _ in pattern_groups(pattern))
+
+
+def _always_matches(pattern: str) -> bool:
+    """Whether the capturing group of a pattern takes part in each of its matches."""
+    groups = pattern_groups(pattern)
+    return all(always for _, always in groups)
 
 
 def _check_replacement(text: str, groups: int, node: exp.Expr) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlglot import exp
@@ -9,8 +10,9 @@ from sqlglot import exp
 from contract.schema import SqlType
 from queries.elaborate import Elaborator, rule
 from queries.errors import Refused
+from queries.literals import canonical_text
 from queries.nested import nested_cast
-from queries.typed import SQL_TYPES, Type, canonical_text, set_source
+from queries.typed import SQL_TYPES, Type, set_source
 
 S = SqlType
 _MOMENTS: Final = (S.DATE, S.DATETIME, S.TIME, S.TIMESTAMP)
@@ -27,6 +29,7 @@ _FROM: Final[dict[SqlType, tuple[SqlType, ...]]] = {
     S.TIMESTAMP: (S.STRING, S.DATE, S.DATETIME, S.TIME),
 }
 CASTS: Final = frozenset((source, target) for source, targets in _FROM.items() for target in targets)
+_BELOW_NINE: Final = re.compile(r"\.[0-9]{10}")
 _LITERALS: Final = (S.DATE, S.DATETIME, S.TIMESTAMP, S.NUMERIC, S.INT64)
 
 
@@ -52,9 +55,15 @@ def _cast(e: Elaborator, node: exp.Expr) -> Type:
         set_source(node, S.STRING)
         node.meta["gsql_written"] = True
         return Type(target)
+    if kind.literal and kind.name is S.STRING and target is S.NUMERIC and _BELOW_NINE.search(value.name):
+        # GoogleSQL rounds it in CAST and refuses it in the literal NUMERIC '…'.
+        raise Refused("the number is not a NUMERIC of nine decimals", node)
     if kind.literal and kind.name is S.FLOAT64 and target is S.NUMERIC:
         if canonical_text(value.name, target) is None:
             raise Refused("the number is not a NUMERIC of nine decimals", node)
+        # Its digits are the NUMERIC's, not those of the FLOAT64 nearest to them.
+        value = exp.Literal.string(value.name)
+        e.type(value)
         node.meta["gsql_written"] = True
     elif kind.nested or (kind.name not in (None, target) and (kind.name, target) not in CASTS):
         raise Refused(f"CAST from {kind} to {target.value} is not accepted", node)

@@ -38,11 +38,12 @@ GUARDS: Final[dict[str, str]] = {
     # Both bounds count; the difference of two INT64 needs more than 64 bits.
     "gsql_generate_array(a, b, s)": "generate_series(a, b, CASE WHEN s = 0 THEN error('the step of an array is zero') "
     f"WHEN (CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) // s >= {MAX_ELEMENTS} THEN {_ARRAY} ELSE s END)",
-    # Every element is counted from the first, so that the 31st stays one where a month has it.
     "gsql_generate_days(a, b, n)": "list_transform(gsql_generate_array(0, CAST(b - a AS BIGINT), n), "
     "lambda i: CAST(CAST(a AS DATE) + to_days(CAST(i AS INTEGER)) AS DATE))",
+    # GoogleSQL counts each element from the one before, so that a 31st would not come back after a shorter month.
     "gsql_generate_months(a, b, n)": "list_filter(list_transform(gsql_generate_array("
-    "0, date_diff('month', a, b), n), lambda i: CAST(CAST(a AS DATE) + to_months(CAST(i AS INTEGER)) AS DATE)), "
+    "CASE WHEN day(a) > 28 AND (n % 12 <> 0 OR month(a) = 2) THEN error('months are counted from a day up to the 28th') "
+    "ELSE 0 END, date_diff('month', a, b), n), lambda i: CAST(CAST(a AS DATE) + to_months(CAST(i AS INTEGER)) AS DATE)), "
     "lambda d: CASE WHEN n > 0 THEN d <= b ELSE d >= b END)",
     "gsql_generate_moments(a, b, us)": "list_transform(gsql_generate_array(epoch_us(a), epoch_us(b), us), "
     "lambda i: make_timestamptz(i))",

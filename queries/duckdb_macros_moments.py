@@ -67,15 +67,16 @@ MOMENTS: Final[dict[str, str]] = {
         "y, m, d, h, i, s",
         once(
             {"y": "y", "m": "m", "d": "d", "h": "h", "i": "i", "s": "s"},
-            "CASE WHEN v.y BETWEEN 1 AND 9999 AND v.s BETWEEN 0 AND 59 "
-            "THEN try(make_timestamp(v.y, v.m, v.d, v.h, v.i, v.s)) END",
+            "CASE WHEN v.y BETWEEN 1 AND 9999 AND v.s BETWEEN 0 AND 60 "
+            "THEN gsql_safe_datetime(try(make_timestamp(v.y, v.m, v.d, v.h, v.i, v.s))) END",
         ),
         "DATETIME of a moment that is not",
     ),
     **failing(
         "time_parts",
         "h, i, s",
-        "CASE WHEN h BETWEEN 0 AND 23 AND i BETWEEN 0 AND 59 AND s BETWEEN 0 AND 59 THEN make_time(h, i, s) END",
+        "CASE WHEN h BETWEEN 0 AND 23 AND i BETWEEN 0 AND 59 AND s BETWEEN 0 AND 60 "
+        "THEN gsql_time_of(((h * 60 + i) * 60 + s) * 1000000) END",
         "TIME of a time that is not",
     ),
     # What a zone adds to UTC, in microseconds, at an instant.
@@ -96,6 +97,7 @@ MOMENTS: Final[dict[str, str]] = {
     # Weeks start on day k, Sunday being 0. Days before the year's first such day are week 0.
     "gsql_week(d, k)": "(dayofyear(d) + 6 - (dayofweek(d) - k + 7) % 7) // 7",
     "gsql_week_start(d, k)": "date_trunc('day', d) - to_days(CAST((dayofweek(d) - k + 7) % 7 AS INTEGER))",
+    "gsql_within(n, most)": "CASE WHEN n BETWEEN -most AND most THEN n END",
     "gsql_time_micros(t)": "epoch_us(t)",
     "gsql_time_of(m)": f"TIME '00:00:00' + to_microseconds((m % {_DAY} + {_DAY}) % {_DAY})",
     # Text that was read by a regular expression, its fields put in their order by the replacement t.

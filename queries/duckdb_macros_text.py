@@ -60,7 +60,10 @@ TEXT: Final[dict[str, str]] = {
     "gsql_start(x, p)": "CASE WHEN p > 0 THEN p WHEN p = 0 OR p < -length(x) THEN 1 ELSE length(x) + p + 1 END",
     "gsql_substr(x, p)": "substr(x, gsql_start(x, p))",
     **failing(
-        "substr_n", "x, p, n", "CASE WHEN n >= 0 THEN substr(x, gsql_start(x, p), n) END", "SUBSTR of a negative length"
+        "substr_n",
+        "x, p, n",
+        "CASE WHEN n >= 0 THEN substr(x, gsql_start(x, p), least(n, length(x))) END",
+        "SUBSTR of a negative length",
     ),
     **failing("left", "x, n", "CASE WHEN n >= 0 THEN left(x, n) END", "LEFT of a negative length"),
     **failing("right", "x, n", "CASE WHEN n >= 0 THEN right(x, n) END", "RIGHT of a negative length"),
@@ -85,6 +88,7 @@ TEXT: Final[dict[str, str]] = {
     "gsql_length_bytes(x)": "octet_length(x)",
     "gsql_byte_length(x)": "strlen(x)",
     "gsql_strpos(x, y)": "strpos(x, y)",
+    "gsql_split(x, d)": "CASE WHEN d IS NOT NULL THEN string_split(x, d) END",
     "gsql_reverse(x)": "array_to_string(list_reverse(string_split(x, '')), '')",
     **failing(
         "ascii",

@@ -39,15 +39,21 @@ def _times(value: exp.Expr, factor: int) -> exp.Expr:
 @rule(exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimestampAdd, exp.TimestampSub)
 def _moved(node: exp.Expr) -> exp.Expr:
     part, kind = part_of(node), source_type(node)
-    step: exp.Expr
-    if part in _MONTHS:
-        step = call("to_months", cast(_times(node.expression, _MONTHS[part]), "INTEGER"))
-    elif part in _DAYS and kind is not S.TIMESTAMP:
-        step = call("to_days", cast(_times(node.expression, _DAYS[part]), "INTEGER"))
-    else:
-        step = call("to_microseconds", _times(node.expression, _MICROS[part]))
     move = exp.Sub if isinstance(node, (exp.DateSub, exp.DatetimeSub, exp.TimestampSub)) else exp.Add
-    return checked(node, kind or S.DATE, move(this=node.this, expression=step))
+    return checked(node, kind or S.DATE, move(this=node.this, expression=_step(node, part, kind)))
+
+
+def _step(node: exp.Expr, part: str, kind: SqlType | None) -> exp.Expr:
+    if part in _MONTHS:
+        return call("to_months", cast(_times(_amount(node, 120_000), _MONTHS[part]), "INTEGER"))
+    if part in _DAYS and kind is not S.TIMESTAMP:
+        return call("to_days", cast(_times(_amount(node, 4_000_000), _DAYS[part]), "INTEGER"))
+    return call("to_microseconds", _times(_amount(node, 320_000_000_000_000_000 // _MICROS[part]), _MICROS[part]))
+
+
+def _amount(node: exp.Expr, most: int) -> exp.Expr:
+    """How far a moment moves; NULL under ``SAFE.`` where that is more than all the years."""
+    return call("gsql_within", node.expression, most) if is_safe(node) else node.expression
 
 
 @rule(exp.TimeAdd, exp.TimeSub)

@@ -43,6 +43,7 @@ _MONTHS: Final = (
     "jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec"
 )
 _DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday|mon|tue|wed|thu|fri|sat|sun"
+_BLANK: Final = " \t\n\x0b\f\r"
 SPACE: Final = "[ \\t\\n\\x0b\\f\\r]"
 # The fields of a text that was read, in the order in which an engine receives them.
 FIELDS: Final = ("Y", "y", "m", "b", "d", "j", "H", "I", "p", "M", "S", "f", "z", "s")
@@ -61,6 +62,8 @@ class Reading:
 def elements(text: str, accepted: frozenset[str], function: str) -> list[tuple[str, bool]]:
     """The parts of a format: ``(element, True)`` or ``(literal text, False)``. Raises ``Refused``."""
     out = []
+    if not text:
+        raise Refused(f"{function} needs a format")
     for match in _ELEMENT.finditer(text):
         element, literal, bare = match.groups()
         if bare or (element is not None and element not in accepted):
@@ -80,13 +83,21 @@ def reading(text: str, kind: SqlType) -> Reading:
     pattern, groups = "", dict.fromkeys(FIELDS, 0)
     for index, (element, special) in enumerate(parts):
         following = parts[index + 1] if index + 1 < len(parts) else None
-        pattern += _group(element, following, groups, function) if special else _literal(element)
+        if special:
+            pattern += _group(element, following, groups, function)
+        else:
+            before = parts[index - 1] if index else None
+            pattern += _literal(element, after_year=before == ("Y", True) and not element.strip(_BLANK))
     _check_fields(groups, function)
     return Reading(f"^{SPACE}*{pattern}{SPACE}*$", tuple(groups[field] or None for field in FIELDS))
 
 
-def _literal(text: str) -> str:
-    return "".join(f"{SPACE}*" if char in " \t\n\x0b\f\r" else re.escape(char) for char in text)
+def _literal(text: str, *, after_year: bool) -> str:
+    # A year takes a digit too many where there is one, so that space must follow it.
+    return "".join(
+        f"{SPACE}{'+' if after_year and index == 0 else '*'}" if char in _BLANK else re.escape(char)
+        for index, char in enumerate(text)
+    )
 
 
 def _group(element: str, following: tuple[str, bool] | None, groups: dict[str, int], function: str) -> str:

@@ -50,6 +50,8 @@ def parse(sql: str) -> exp.Query:
     tree = statements[0]
     for node in list(tree.find_all(exp.RawString)):
         node.replace(exp.Literal.string(node.name))
+    for node in list(tree.find_all(exp.HexString)):
+        node.replace(exp.Literal.number(int(node.name, 16)))
     if not isinstance(tree, (exp.Select, exp.SetOperation)):
         raise Refused(f"only a query is accepted, not {written_name(tree)}", tree)
     _check_nodes(tree)

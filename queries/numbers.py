@@ -13,6 +13,7 @@ from queries.typed import Type, is_number
 
 S = SqlType
 _DIGITS: Final = range(-9, 10)
+_BITS: Final = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 
 
 @rule(exp.Abs, exp.Sign)
@@ -46,9 +47,12 @@ def _power(e: Elaborator, node: exp.Expr) -> Type:
     return Type(real(e, node, "expression"))
 
 
-@rule(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+@rule(*_BITS)
 def _bits(e: Elaborator, node: exp.Expr) -> Type:
     for arg in ("this", "expression"):
+        if isinstance(node.args[arg], _BITS) and type(node.args[arg]) is not type(node):
+            # The parser binds them all alike, GoogleSQL & before ^ before |.
+            raise Refused("between different bit operators write parentheses", node)
         if e.type(node.args[arg]).name is not S.INT64:
             raise Refused("bits are those of INT64", node)
     return Type(S.INT64)

@@ -155,6 +155,7 @@ def _in_array(e: Elaborator, node: exp.Expr, unnest: exp.Expr) -> None:
 
 @rule(exp.Like)
 def _like(e: Elaborator, node: exp.Expr) -> Type:
+    _check_nulls(e, node, node.this)
     e.expect(node, "this", S.STRING)
     pattern = node.expression
     if isinstance(pattern, exp.Parameter):
@@ -169,7 +170,6 @@ def _like(e: Elaborator, node: exp.Expr) -> Type:
         raise Refused("LIKE takes a written pattern; use STARTS_WITH or STRPOS for values", pattern)
     elif (len(pattern.name) - len(pattern.name.rstrip("\\"))) % 2:
         raise Refused("a LIKE pattern does not end with a backslash", pattern)
-    _check_nulls(e, node, node.this)
     e.expect(node, "expression", S.STRING)
     return BOOL
 
