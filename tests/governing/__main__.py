@@ -15,6 +15,7 @@ from pathlib import Path
 from queries.template import TemplateError
 from tests.governing.escapes import ESCAPES, REFUSED
 from tests.governing.judging import Count, Judge, triples
+from tests.governing.nested import nested
 from tests.governing.worlds import World, shipped, shop
 from tests.queries.world import template
 
@@ -25,6 +26,7 @@ def worlds(seed: int, rounds: int) -> Iterator[tuple[World, int]]:
     """A world and how many scopes and arguments each of its templates gets."""
     for place in range(rounds):
         yield shop(seed + place, size=(25, 40, 60, 0)[place % 4]), 4
+        yield nested(seed + place), 4
         for dataset in _DATASETS:
             yield shipped(dataset, seed + place), 20
 
@@ -32,7 +34,7 @@ def worlds(seed: int, rounds: int) -> Iterator[tuple[World, int]]:
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.governing", description=__doc__)
     options.add_argument("--seed", type=int, default=1, help="another seed is another run")
-    options.add_argument("--rounds", type=int, default=4, help="each is a new set of data and some 750 triples")
+    options.add_argument("--rounds", type=int, default=4, help="each is a new set of data and some 880 triples")
     chosen = options.parse_args()
     loaded = _refused_at_load()
     print(f"hostile templates: {len(ESCAPES)} load, {loaded} of {len(REFUSED)} are refused at load as they must be")

@@ -24,7 +24,7 @@ import pyarrow as pa
 import sqlglot
 
 from contract.schema import Table
-from queries import duckdb_aggregates, duckdb_moments  # noqa: F401  what gives expressions their meaning
+from queries import duckdb_text  # noqa: F401  imports what gives each expression its meaning
 from queries.duckdb_dialect import to_duckdb
 from queries.duckdb_macros import macro_statements
 from queries.duckdb_types import arrow_type
@@ -50,9 +50,7 @@ class Beforehand:
         for table in tables:
             if self._filled.get(table.name) is rows[table.name]:
                 continue
-            schema = pa.schema([(column.name, arrow_type(declared_type(column))) for column in table.columns])
-            incoming = pa.Table.from_pylist(rows[table.name], schema=schema)
-            self._connection.register("incoming", incoming)
+            self._connection.register("incoming", arrow_table(table, rows[table.name]))
             self._connection.execute(f'CREATE OR REPLACE TABLE "{table.name}" AS SELECT * FROM incoming')
             self._connection.unregister("incoming")
             self._filled[table.name] = rows[table.name]
@@ -80,6 +78,11 @@ class Beforehand:
     @staticmethod
     def _named(text: str, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if f"${name}" in text}
+
+
+def arrow_table(table: Table, rows: list[dict[str, Any]]) -> pa.Table:
+    schema = pa.schema([pa.field(column.name, arrow_type(declared_type(column))) for column in table.columns])
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def same_rows(body: bytes, rows: list[list[Any]]) -> bool:

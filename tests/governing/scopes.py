@@ -42,8 +42,9 @@ def random_case(rng: random.Random, world: World, entry: Entry) -> dict[str, Any
 
 
 def _mask(rng: random.Random, entry: Entry, name: str) -> str:
-    # Where the key that orders a window is no key any more, any order of the rows would be right.
-    return "hash" if entry.kind == "windows" and name.endswith(".id") else rng.choice(MASKS)
+    # Where the key that orders windows or lists is no key any more, any order of the rows would be right.
+    keyed = entry.kind in ("windows", "nested") and name.endswith((".id", ".item"))
+    return "hash" if keyed else rng.choice(MASKS)
 
 
 def random_rule(rng: random.Random, column: Column, values: list[Any]) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def _argument(rng: random.Random, parameter: Parameter, world: World, entry: Ent
 def _words(rng: random.Random, world: World, entry: Entry) -> list[str]:
     found = []
     for table, column in columns_of(world.tables, entry.template.tables_read):
-        if column.type is SqlType.STRING:
+        if column.type is SqlType.STRING and column.mode is not Mode.REPEATED:
             held = world.data[table.name]
             found += [row[column.name] for row in rng.sample(held, min(10, len(held))) if row[column.name]]
     return found

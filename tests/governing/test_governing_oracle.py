@@ -14,6 +14,7 @@ from queries.template import TemplateError
 from tests.governing.escapes import ESCAPES, REFUSED
 from tests.governing.faults import FAULTS, OF_GROUPS, Rewriter
 from tests.governing.judging import Count, Judge, Triple, triples
+from tests.governing.nested import nested
 from tests.governing.worlds import World, shipped, shop
 from tests.queries.world import template
 
@@ -45,6 +46,12 @@ async def test_hostile_templates_answer_as_over_tables_filtered_and_masked_befor
     count = await _judged(SHOP, tmp_path, seed=11, times=1)
     assert not count.disagree, str(count.disagree[0])
     assert count.agree + count.refused == len(SHOP.entries)
+    assert count.rows > count.agree / 2
+
+
+async def test_arrays_and_structs_answer_as_over_tables_filtered_and_masked_beforehand(tmp_path: Path) -> None:
+    count = await _judged(nested(1), tmp_path, seed=14, times=2)
+    assert not count.disagree, str(count.disagree[0])
     assert count.rows > count.agree / 2
 
 
