@@ -47,6 +47,7 @@ from remote_agent.hop import check_reach, delegate
 from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
 from remote_agent.results import collect
+from remote_agent.results_aside import set_aside
 from remote_agent.service import ServedDataset, Service, World
 from remote_agent.underway import Underway
 
@@ -76,18 +77,19 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         trail.supplied = supplied = await delegate(authority, call, request, service)
         trail.found = found = await find_or_run(authority, call, supplied, service, execute)
         underway.ran(supplied, found)
+        if underway.detached:
+            trail.found = found = await set_aside(authority, call, found, service)
         await recheck(authority, service)
         statement = describe(authority, call, supplied, found, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
         return release(authority, call, found, receipt, envelope, service)
 
-    with reported_to(underway.progress):
+    with reported_to(underway.progress), underway.used(lambda: service.spool.drop_unreleased(request.task_id)):
         try:
             return await accountable(path, trail, service)
         finally:
             underway.end(trail.decision)
-            service.spool.drop_unreleased(request.task_id)
 
 
 async def verify(request: Request, service: Service, now: float) -> VerifiedGrant:

@@ -124,16 +124,23 @@ def to_task(answer: Answer, task_id: str, context_id: str) -> Task:
 
 
 def without_rows(task: Task) -> Task:
-    """A copy that may be stored: status, decision and envelope, never the result nor a proposed call."""
+    """A copy that may be stored: status, decision and envelope, never rows nor a proposed call.
+
+    Of a result that is fetched there is where it waits, which is worth nothing without a leaf for it.
+    """
     kept = Task()
     kept.CopyFrom(task)
     del kept.artifacts[:]
-    kept.artifacts.extend(artifact for artifact in task.artifacts if artifact.name == "provenance")
+    kept.artifacts.extend(artifact for artifact in task.artifacts if _is_without_rows(artifact))
     spoken = [part for part in kept.status.message.parts if part.HasField("text")]
     if kept.status.HasField("message"):  # a proposed call holds arguments
         del kept.status.message.parts[:]
         kept.status.message.parts.extend(spoken)
     return kept
+
+
+def _is_without_rows(artifact: Artifact) -> bool:
+    return artifact.name == "provenance" or all(part.HasField("url") for part in artifact.parts)
 
 
 def _state(answer: Answer) -> TaskState:

@@ -27,6 +27,7 @@ from a2a.types.a2a_pb2 import (
     SubscribeToTaskRequest,
     Task,
     TaskState,
+    TaskStatus,
 )
 from a2a.utils.errors import (
     InternalError,
@@ -88,8 +89,7 @@ class GovernedRequestHandler(NoPushNotifications):
         async with running.watched():
             if params.configuration.return_immediately and self._may_detach(caller):
                 await running.accepted()
-                if not await running.wait(_SOON_S):
-                    running.detached = True
+                if not await running.wait(_SOON_S) and running.detach():
                     return working(running.task_id, running.context_id, running.progress)
             return await _whole(running)
 
@@ -133,7 +133,11 @@ class GovernedRequestHandler(NoPushNotifications):
 
     @validate_request_params
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        return self._tasks.page(caller_of(context).owner, params)
+        owner = caller_of(context).owner
+        for task_id, running in self._running.items():
+            if running.owner == owner:  # the end takes the place of what is remembered here
+                self._tasks.remember(owner, working(task_id, running.context_id, running.progress))
+        return self._tasks.page(owner, params)
 
     @validate_request_params
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
@@ -187,7 +191,7 @@ class GovernedRequestHandler(NoPushNotifications):
             context_id,
             lambda underway: self._answer(request, underway),
             lambda answer: self._keep(answer, caller, task_id, context_id),
-            lambda: self._forget(task_id),
+            lambda: self._ended(task_id),
         )
         return caller, running
 
@@ -202,8 +206,11 @@ class GovernedRequestHandler(NoPushNotifications):
             self._half_calls.keep(owner, task_id, call, self._clock())
         return task
 
-    def _forget(self, task_id: str) -> None:
-        self._running.pop(task_id, None)
+    def _ended(self, task_id: str) -> None:
+        running = self._running.pop(task_id)
+        if running.has_failed:  # by a fault outside the path: it is remembered that it ended
+            failed = TaskStatus(state=TaskState.TASK_STATE_FAILED)
+            self._tasks.remember(running.owner, Task(id=task_id, context_id=running.context_id, status=failed))
 
     async def _joined(self, caller: Caller, grants: tuple[str, ...], running: Running) -> AsyncIterator[Event]:
         """The same execution, for a subscriber who is judged for it, and recorded, like any caller."""

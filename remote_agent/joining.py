@@ -56,10 +56,11 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         envelope = await seal(statement, receipt, service)
         return release(authority, ran.call, ran.found, receipt, envelope, service)
 
-    try:
-        return await accountable(path, trail, service)
-    finally:
-        underway.end(trail.decision)
+    with joined.used(lambda: service.spool.drop_unreleased(request.task_id)):
+        try:
+            return await accountable(path, trail, service)
+        finally:
+            underway.end(trail.decision)
 
 
 def check_same(authority: Authority, joined: Underway) -> None:

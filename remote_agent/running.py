@@ -50,7 +50,6 @@ class Running:
         self.task_id = task_id
         self.context_id = context_id
         self.underway = Underway()
-        self.detached = False
         self._keep = keep
         self._watchers = 0
         self._started = False
@@ -59,18 +58,34 @@ class Running:
         self._work = asyncio.create_task(self._go(answer))
         self._work.add_done_callback(lambda work: _note(work, ended))
 
+    @property
+    def owner(self) -> Owner:
+        """The verified person with the client agent; until there is one, whoever the client named."""
+        grant = self.underway.grant
+        return self.sender if grant is None else owner_of(self.sender[0], grant)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended without an outcome."""
+        return self._work.done() and (self._work.cancelled() or self._work.exception() is not None)
+
     def is_of(self, owner: Owner) -> bool:
         """Whether it is theirs: whoever the client named when it sent it, and the verified person once there is one."""
-        grant = self.underway.grant
-        return owner == self.sender or (grant is not None and owner == owner_of(self.sender[0], grant))
+        return owner in (self.sender, self.owner)
+
+    @property
+    def detached(self) -> bool:
+        """Whether it runs to its end, also where nobody waits."""
+        return self.underway.detached
+
+    def detach(self) -> bool:
+        """Let it run to its end; ``False`` where what it finds is there already, and is better waited for."""
+        self.underway.detached = not self.underway.has_run
+        return self.underway.detached
 
     @property
     def progress(self) -> Progress:
         return self.underway.progress
-
-    @property
-    def is_done(self) -> bool:
-        return self._work.done()
 
     @property
     def is_full(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from contract.authority import Authority
@@ -25,7 +27,7 @@ class Ran:
 class Underway:
     """One call on its path. The path says how far it came; nothing here starts, stops or authorizes it.
 
-    ``grant`` is there once it was verified, ``call`` and ``authority`` once it was accepted,
+    ``detached`` says that its sender does not wait any more. ``grant`` is there once it was verified, ``call`` and ``authority`` once it was accepted,
     ``decision`` once it has ended.
     """
 
@@ -34,10 +36,28 @@ class Underway:
         self.grant: VerifiedGrant | None = None
         self.call: BoundCall | None = None
         self.authority: Authority | None = None
+        self.detached = False
+        self._users = 0
         self._accepted = asyncio.Event()
         self._over = asyncio.Event()
         self._ran: Ran | None = None
         self.decision: Decision | None = None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether what it found is there, or it has ended without."""
+        return self._over.is_set()
+
+    @contextmanager
+    def used(self, unused: Callable[[], None]) -> Iterator[None]:
+        """Use what it finds inside; ``unused`` is called when the last who did has left."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                unused()
 
     def accept(self, authority: Authority, call: BoundCall) -> None:
         """Everything that is judged before something runs was judged."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import threading
@@ -9,11 +10,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
-from contract.call import Operation
+from contract.call import GET_RESULTS, Operation
 from contract.canonical import sha256_hex
-from contract.extension import PROGRESS_KEY
+from contract.extension import PROGRESS_KEY, RESULT_KEY
 from contract.scope import parse_rows
 from evidence.provenance import verify_provenance
 from grants.state import RevocationKind, revoked_by_now
@@ -107,8 +109,27 @@ def test_a_detached_call_goes_on_and_ends_with_status_decision_and_proof_without
     holding.release()
     found = ended(client, task["id"])
     assert (state_of(found), decision_of(found)["verdict"]) == (DONE, "GRANTED")
-    assert [item["name"] for item in found["artifacts"]] == ["provenance"]
+    assert "raw" not in json.dumps([item for item in found["artifacts"] if item["name"] != "provenance"])
     assert reasons(client, task["id"]) == ["PRINCIPAL_AUTHORIZED"]
+
+
+def test_the_rows_of_a_detached_call_wait_for_whoever_comes_later_with_a_leaf_for_them(
+    client: Client, holding: Held
+) -> None:
+    task = detached(client, holding)
+    holding.release()
+    artifacts = {item["name"]: item["parts"][0] for item in ended(client, task["id"])["artifacts"]}
+    told, url = artifacts["result"]["metadata"][RESULT_KEY], artifacts["result"]["url"]
+    grant = client.leaf(Operation(GET_RESULTS, task=task["id"]))
+    body = httpx.get(url, headers=client.headers(grant), timeout=20)
+    assert (body.status_code, sha256_hex(body.content), len(body.content)) == (200, told["sha256"], told["size"])
+    assert body.json()["row_count"] == 2
+    verify_provenance(
+        json.loads(base64.b64decode(artifacts["provenance"]["raw"])),
+        client.agent.lifecycle.service.signer.public_key,
+        body=body.content,
+    )
+    assert httpx.get(url, headers=client.headers(), timeout=20).status_code == 403
 
 
 def test_who_asks_again_after_a_detached_call_finds_its_rows(client: Client, holding: Held) -> None:
@@ -170,7 +191,7 @@ def test_those_who_follow_without_a_leaf_see_the_end_but_no_row_and_leave_no_row
         one.next(), other.next()
         holding.release()
         ends = [one.rest(), other.rest()]
-    assert [(end.state, set(end.artifacts)) for end in ends] == [(DONE, {"provenance"})] * 2
+    assert [(end.state, "raw" in end.artifacts["result"]["parts"][0]) for end in ends] == [(DONE, False)] * 2
     assert reasons(client, task["id"]) == ["PRINCIPAL_AUTHORIZED"]
     assert holding.began == 1
 
@@ -305,6 +326,19 @@ def test_the_task_shows_the_very_decision_that_was_recorded(client: Client, hold
     task = detached(client, holding)
     canceled = client.cancel(task["id"])
     assert decision_of(canceled)["decision_id"] == rows_of(client.agent, task["id"])[0]["decision_id"]
+
+
+def test_a_running_task_is_listed_for_its_person_alone(client: Client, holding: Held) -> None:
+    task = detached(client, holding)
+    stranger = Client(client.agent, "JSONRPC", "analyst")
+    mine = Client(client.agent).post("ListTasks", {"status": WORKING}, client.headers())["tasks"]
+    theirs = stranger.post("ListTasks", {}, stranger.headers())["tasks"]
+    assert task["id"] in [item["id"] for item in mine]
+    assert task["id"] not in [item["id"] for item in theirs]
+    holding.release()
+    ended(client, task["id"])
+    again = Client(client.agent).post("ListTasks", {"status": WORKING}, client.headers())["tasks"]
+    assert task["id"] not in [item["id"] for item in again]
 
 
 def test_a_task_that_has_ended_is_not_followed(client: Client, holding: Held) -> None:

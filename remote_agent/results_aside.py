@@ -1,0 +1,61 @@
+"""The rows of a call whose sender does not wait for them: kept where large results wait, for whoever comes later."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from urllib.parse import quote
+
+from contract.authority import Authority
+from contract.result import ResultDocument, StoredResult
+from contract.verdict import NotGranted
+from remote_agent.cancelling import past_cancelling
+from remote_agent.outcome import BoundCall, Found
+from remote_agent.service import Service
+from remote_agent.spool import Spool, Terms, Writing
+from remote_agent.spool_file import Sealed
+
+log = logging.getLogger(__name__)
+
+
+async def set_aside(authority: Authority, call: BoundCall, found: Found, service: Service) -> Found:
+    """The same bytes, to be fetched under a fresh leaf for the task. As they are where nothing can be kept."""
+    document = found.document
+    if not isinstance(document, ResultDocument) or not service.spool.enabled:
+        return found
+    try:
+        return replace(found, document=await past_cancelling(_written(authority, call, document, service)))
+    except NotGranted as full:
+        # Nobody waits for the rows, so the call does not fail for want of them: asked again, it is a cache hit.
+        log.warning("a result is not kept for later: %s", full.reason.value)
+        return found
+
+
+async def _written(authority: Authority, call: BoundCall, document: ResultDocument, service: Service) -> StoredResult:
+    """Nobody can fetch it before the answer that tells of it is released."""
+    _, capability, _ = call.parts()
+    writing, sealed = await asyncio.to_thread(_write, service.spool, call.task_id, document.body)
+    stored = StoredResult(
+        result_id=call.task_id,
+        url=f"{service.public_url}/results/{quote(call.task_id, safe='')}",
+        media_type=document.media_type,
+        digest=document.digest,
+        size=document.size,
+        row_count=document.row_count,
+        truncated=document.truncated,
+        as_of=document.as_of,
+        expires_at=service.spool.expiry(),
+    )
+    writing.keep(sealed, stored, Terms(authority, capability.template.digest))
+    return stored
+
+
+def _write(spool: Spool, result_id: str, body: bytes) -> tuple[Writing, Sealed]:
+    writing = spool.begin(result_id)
+    try:
+        writing.write(body)
+        return writing, writing.finish()
+    except BaseException:
+        writing.discard()
+        raise
