@@ -66,7 +66,8 @@ def _civil(node: exp.Expr, key: str) -> exp.Expr:
 
 
 def _timestamp(node: exp.Expr) -> exp.Expr:
-    source, value, zone = source_type(node), node.expressions[0], zone_of(node)
+    value: exp.Expr = node.expressions[0]
+    source, zone = source_type(node), zone_of(node)
     if source is S.TIMESTAMP:
         return value
     if source is S.STRING:

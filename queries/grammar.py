@@ -17,6 +17,7 @@ from queries.calls import CALL_NAMES
 from queries.errors import Refused, written_name
 from queries.googlesql import GoogleSql
 from queries.vocabulary import ALLOWED, ARGUMENT_NAMES, BEFORE_PARENTHESIS, DECLINED, FUNCTION_NAMES, HINTS
+from queries.windows import write_out_windows
 
 MAX_TEMPLATE_BYTES: Final = 64 * 1024
 MAX_NODES: Final = 4_000
@@ -48,15 +49,21 @@ def parse(sql: str) -> exp.Query:
         second = statements[1] if statements else None
         raise Refused(f"a template is one query, this file holds {len(statements)} statements", second)
     tree = statements[0]
-    for node in list(tree.find_all(exp.RawString)):
-        node.replace(exp.Literal.string(node.name))
-    for node in list(tree.find_all(exp.HexString)):
-        node.replace(exp.Literal.number(int(node.name, 16)))
+    _spell_literals(tree)
     if not isinstance(tree, (exp.Select, exp.SetOperation)):
         raise Refused(f"only a query is accepted, not {written_name(tree)}", tree)
+    write_out_windows(tree)
     _check_nodes(tree)
     _fold_signs(tree)
     return tree
+
+
+def _spell_literals(tree: exp.Expr) -> None:
+    """One spelling of texts and of whole numbers."""
+    for raw in list(tree.find_all(exp.RawString)):
+        raw.replace(exp.Literal.string(raw.name))
+    for hexadecimal in list(tree.find_all(exp.HexString)):
+        hexadecimal.replace(exp.Literal.number(int(hexadecimal.name, 16)))
 
 
 def _fold_signs(tree: exp.Expr) -> None:
@@ -120,6 +127,7 @@ def _check_nodes(tree: exp.Expr) -> None:
         allowed = ALLOWED.get(type(node))
         if allowed is None:
             raise Refused(DECLINED.get(type(node), f"{written_name(node)} is not accepted"), node)
+        _check_nested(node)
         for arg, value in node.args.items():
             if value and arg not in allowed:
                 raise Refused(f"{ARGUMENT_NAMES.get(arg, arg)} is not accepted in {written_name(node)}", node)
@@ -127,7 +135,6 @@ def _check_nodes(tree: exp.Expr) -> None:
             _check_identifier(node)
         if isinstance(node, exp.Anonymous) and node.name not in CALL_NAMES:
             raise Refused(DECLINED[exp.Anonymous], node)
-        _check_nested(node)
         if isinstance(node, exp.Star) and not (isinstance(node.parent, exp.Count) and not node.parent.expressions):
             raise Refused("* is not accepted; name the columns", node)
 
@@ -149,6 +156,8 @@ def _check_nested(node: exp.Expr) -> None:
 
 
 def _check_unnest(node: exp.Unnest) -> None:
+    # What the parser notes for dialects in which UNNEST opens structs too.
+    node.set("explode_array", None)
     if len(node.expressions) != 1:
         raise Refused("UNNEST takes one array", node)
     if isinstance(node.parent, exp.In) and node.arg_key == "unnest":

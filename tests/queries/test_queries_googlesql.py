@@ -109,9 +109,9 @@ async def test_nulls_come_first_ascending_and_last_descending(engine: DuckDbEngi
 @pytest.mark.parametrize(
     "expression",
     ["PERCENTILE_DISC(a, 0.5) OVER ()", "ARRAY_AGG(a)", "APPROX_COUNT_DISTINCT(a)", "INITCAP(s)", "SHA512(s)", "a << 1",
-     "INSTR(s, 'x', 1, 2)", "CAST(f AS STRING)", "CAST(f AS NUMERIC)", "CAST(s AS INT64)", "SAFE_CAST(s AS INT64)",
-     "ROUND(f, a)", "FORMAT_DATE('%c', DATE '2024-01-01')", "TIMESTAMP_TRUNC(TIMESTAMP '2024-01-01 00:00:00+00', DAY, 'Asia/Kolkata')",
-     "EXTRACT(HOUR FROM TIMESTAMP '2024-01-01 00:00:00+00' AT TIME ZONE '+05:30')", "REGEXP_CONTAINS(s, 'x')",
+     "INSTR(s, 'x', 1, 2)", "CAST(f AS BOOL)", "CAST(s AS BIGNUMERIC)",
+     "ROUND(f, a)", "FORMAT_DATE('%c', DATE '2024-01-01')", "TIMESTAMP_TRUNC(TIMESTAMP '2024-01-01 00:00:00+00', DAY, '+05:30')",
+     "EXTRACT(HOUR FROM TIMESTAMP '2024-01-01 00:00:00+00' AT TIME ZONE '+05:30')", "REGEXP_CONTAINS(s, s)",
      "DATE_ADD(DATE '2024-01-01', INTERVAL 1 HOUR)", "SQRT(n)", "s + a", "s || a", "a AND b", "IEEE_DIVIDE(a, 0)"],
 )  # fmt: skip
 def test_what_has_no_meaning_shared_by_the_engines_is_refused(expression: str) -> None:
