@@ -7,10 +7,12 @@ from collections import OrderedDict
 from typing import Final
 
 import duckdb
+import sqlglot
 
 from contract.verdict import NotGranted, Reason
 from queries import duckdb_aggregates, duckdb_calls, duckdb_casts, duckdb_moments, duckdb_nested, duckdb_numbers  # noqa: F401  their rules register themselves
 from queries.duckdb_dialect import to_duckdb
+from queries.duckdb_expansion import MAX_EXPANDED, expanded
 from queries.duckdb_types import duckdb_type
 from queries.errors import TemplateError
 from queries.govern import DATA_SCHEMA, ROW, Shape, rewrite
@@ -50,6 +52,7 @@ class Texts:
 def check_template(cursor: duckdb.DuckDBPyConnection, texts: Texts, template: Template) -> None:
     """Bind the template once, with a typed NULL for each parameter. Raises ``TemplateError``."""
     unlimited = Shape((), ())
+    _check_size(template, unlimited)
     try:
         texts.text(cursor, template, unlimited)
         relation = cursor.sql(to_duckdb(rewrite(template, unlimited))[1])
@@ -63,6 +66,13 @@ def check_template(cursor: duckdb.DuckDBPyConnection, texts: Texts, template: Te
     wanted = [(column.name, str(duckdb.sqltype(duckdb_type(declared_type(column))))) for column in template.results]
     if found != wanted:
         raise TemplateError(template.name, None, f"DuckDB would return {found}, declared is {wanted}")
+
+
+def _check_size(template: Template, shape: Shape) -> None:
+    """Before the engine sees it: what it copies while it plans cannot be interrupted."""
+    text, _ = to_duckdb(rewrite(template, shape))
+    if expanded(sqlglot.parse_one(text, dialect="duckdb")) > MAX_EXPANDED:
+        raise TemplateError(template.name, None, "functions are nested too deeply; name what is used again in a WITH")
 
 
 def _check(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, nulls: str) -> None:

@@ -170,6 +170,8 @@ class _Meter:
                 return self._call(node, inner)
             case exp.ArrayToString():
                 return self._joined(node, inner)
+            case exp.Replace():
+                return inner.get(id(node.this), inf) * _replaced(node)
         return inf
 
     def _call(self, node: exp.Anonymous, inner: dict[int, float]) -> float:
@@ -222,6 +224,14 @@ class _Meter:
         items = parameter.max_items if parameter.repeated else 1
         self.written = max(self.written, items * _longest(parameter, parameter))
         return 1
+
+
+def _replaced(node: exp.Replace) -> float:
+    """How many times as long a text may be where one written text replaces another."""
+    old, new = node.expression, node.args["replacement"]
+    if not (isinstance(old, exp.Literal) and isinstance(new, exp.Literal)):
+        return inf
+    return max(1, len(new.name.encode()) / max(1, len(old.name.encode())))
 
 
 def _work(node: exp.Expr) -> float:

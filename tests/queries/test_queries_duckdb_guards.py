@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -11,6 +12,9 @@ import pytest
 
 from queries.duckdb_guards import MAX_ELEMENTS, MAX_TEXT
 from queries.duckdb_macros import macro_statements
+from queries.errors import TemplateError
+from tests.queries.duckdb_world import opened, run
+from tests.queries.world import rows, template, write
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _ARRAY = "gsql_generate_array({}::BIGINT, {}::BIGINT, {}::BIGINT)"
@@ -93,9 +97,9 @@ def test_arrays_hold_both_ends_and_step_either_way(connection: duckdb.DuckDBPyCo
     assert array(connection, "NULL", 5, 1) is None
 
 
-def test_months_are_counted_from_the_first_date(connection: duckdb.DuckDBPyConnection) -> None:
+def test_months_are_counted_from_the_date_before(connection: duckdb.DuckDBPyConnection) -> None:
     found = value(connection, "gsql_generate_months(DATE '2024-01-31', DATE '2024-05-30', 1)")
-    assert found == [dt.date(2024, month, day) for month, day in ((1, 31), (2, 29), (3, 31), (4, 30))]
+    assert found == [dt.date(2024, month, day) for month, day in ((1, 31), (2, 29), (3, 29), (4, 29), (5, 29))]
     back = value(connection, "gsql_generate_months(DATE '2024-03-31', DATE '2024-02-29', -1)")
     assert back == [dt.date(2024, 3, 31), dt.date(2024, 2, 29)]
     days = value(connection, "gsql_generate_days(DATE '2024-02-27', DATE '2024-03-02', 2)")
@@ -114,3 +118,31 @@ def test_nulls_and_empty_texts_are_what_they_were(connection: duckdb.DuckDBPyCon
         assert value(connection, expression) is None, expression
     assert value(connection, "gsql_repeat('', 1000000000000)") == ""
     assert value(connection, "gsql_replace('abc', '', 'x')") == "abc"
+
+
+@pytest.mark.parametrize("function", ["SUBSTR({}, 2)", "UPPER({})", "SUBSTR({}, LENGTH({}), 1)"])
+async def test_macros_inside_macros_that_copy_without_end_are_refused_before_the_engine_sees_them(
+    tmp_path: Path, function: str
+) -> None:
+    engine = opened(write(tmp_path, rows()))
+    text = "note"
+    for _ in range(3):
+        text = function.format(*[text] * function.count("{}"))
+    await engine.check(template(f"SELECT {text} AS x FROM orders ORDER BY x", "x:STRING"))
+    text = "note"
+    for _ in range(15 if function.count("{}") == 1 else 5):
+        text = function.format(*[text] * function.count("{}"))
+    with pytest.raises(TemplateError, match="nested too deeply"):
+        await engine.check(template(f"SELECT {text} AS x FROM orders ORDER BY x", "x:STRING"))
+    await engine.close()
+
+
+async def test_texts_may_be_cleaned_in_many_steps(tmp_path: Path) -> None:
+    engine = opened(write(tmp_path, rows()))
+    text = "note"
+    for letter in "abcdefghijklmnop":
+        text = f"REPLACE({text}, '{letter}', '-')"
+    loaded = template(f"SELECT {text} AS x FROM orders WHERE note = 'x' ORDER BY x LIMIT 1", "x:STRING")
+    await engine.check(loaded)
+    assert await run(engine, loaded) == [["x"]]
+    await engine.close()

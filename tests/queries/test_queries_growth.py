@@ -37,6 +37,8 @@ def doubled(times: int) -> str:
         ("(SELECT MAX(CONCAT(c.name, c.name)) FROM customers AS c)", 2),
         ("CONCAT((SELECT MAX(CONCAT(c.name, c.name)) FROM customers AS c), note)", 3),
         ("TO_HEX(SHA256(note))", 2),
+        ("REPLACE(REPLACE(note, '--', '-'), 'a', '')", 1),
+        ("REPLACE(note, 'ab', '123456')", 3),
         ("REVERSE(LEFT(note, 3))", 1),
         ("IF(REGEXP_CONTAINS(note, 'a+'), note, '')", 32),
         ("ARRAY_TO_STRING([note, region], ', ')", 6),
@@ -79,7 +81,7 @@ def test_a_text_of_all_rows_may_have_any_length() -> None:
     [
         "REPEAT(note, 2)",
         "LPAD(note, 2)",
-        "REPLACE(note, 'a', 'b')",
+        "REPLACE(note, 'a', region)",
         "REGEXP_REPLACE(note, 'a', 'b')",
         "ARRAY_TO_STRING([note], region)",
         "CAST(ARRAY_LENGTH(GENERATE_ARRAY(1, id)) AS STRING)",
