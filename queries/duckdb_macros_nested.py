@@ -17,6 +17,7 @@ NESTED: Final[dict[str, str]] = {
     "gsql_safe_ordinal(a, i)": "list_extract(a, CASE WHEN i >= 1 THEN i END)",
     "gsql_in_array(x, a)": "CASE WHEN coalesce(len(a), 0) = 0 THEN FALSE WHEN x IS NULL THEN NULL "
     "WHEN list_contains(a, x) THEN TRUE WHEN list_count(a) < len(a) THEN NULL ELSE FALSE END",
-    "gsql_join(a, d)": "CASE WHEN d IS NULL THEN NULL ELSE array_to_string(a, d) END",
-    "gsql_join_nulls(a, d, n)": "gsql_join(list_transform(a, lambda x: coalesce(x, n)), d)",
+    # An array of NULL alone makes the empty text, and a NULL in place of NULL makes NULL.
+    "gsql_join(a, d)": "CASE WHEN a IS NULL OR d IS NULL THEN NULL ELSE coalesce(array_to_string(a, d), '') END",
+    "gsql_join_nulls(a, d, n)": "CASE WHEN n IS NOT NULL THEN gsql_join(list_transform(a, lambda x: coalesce(x, n)), d) END",
 }

@@ -74,6 +74,11 @@ def _struct(e: Elaborator, node: exp.Expr) -> Type:
     return struct_of(fields, node)
 
 
+@rule(exp.Tuple)
+def _tuple(e: Elaborator, node: exp.Expr) -> Type:
+    raise Refused("a tuple has no names; write STRUCT(a AS x, …), or compare the values one by one", node)
+
+
 @rule(exp.Dot)
 def _field(e: Elaborator, node: exp.Expr) -> Type:
     kind, name = e.type(node.this), node.expression.name
@@ -199,7 +204,7 @@ def _constructed(e: Elaborator, node: exp.Expr, target: Type) -> exp.Expr:
         node.set("expressions", [_constructed(e, item, target.element) for item in list(node.expressions)])
         set_type(node, target)
         return node
-    if target.name is S.STRUCT and not target.array and isinstance(node, exp.Struct):
+    if target.name is S.STRUCT and not target.array and isinstance(node, (exp.Struct, exp.Tuple)):
         return _constructed_struct(e, node, target)
     kind = e.type(node)
     if kind.name is None and kind.array in (False, target.array):
@@ -224,11 +229,10 @@ def _constructed_struct(e: Elaborator, node: exp.Expr, target: Type) -> exp.Expr
             if item.this.name.lower() != name:
                 raise Refused(f"the STRUCT has other fields than {target}", item)
             value = item.expression
-        made = exp.PropertyEQ(this=exp.to_identifier(name), expression=_constructed(e, value, kind))
-        fields.append(made)
-    node.set("expressions", fields)
-    set_type(node, target)
-    return node
+        fields.append(exp.PropertyEQ(this=exp.to_identifier(name), expression=_constructed(e, value, kind)))
+    made = exp.Struct(expressions=fields)
+    set_type(made, target)
+    return made
 
 
 def parameter_type(node: exp.Expr, parameter: Parameter) -> Type:

@@ -68,7 +68,7 @@ _BY_ARGUMENTS: Final[dict[str, tuple[type[exp.Expr], ...]]] = {
         exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimeAdd, exp.TimeSub, exp.TimestampAdd,
         exp.TimestampSub, exp.TimestampDiff, exp.TimeDiff,
     ),
-    "expressions": (exp.Distinct, exp.Struct, exp.Group, exp.With,),
+    "expressions": (exp.Distinct, exp.Struct, exp.Tuple, exp.Group, exp.With,),
     "expressions ignore_nulls this": (exp.Greatest, exp.Least,),
     "expressions nested this": (exp.DataType,),
     "expressions null_propagation this": (exp.ArrayConcat,),
@@ -117,7 +117,6 @@ DECLINED: Final[dict[type[exp.Expr], str]] = {
     exp.Placeholder: "a positional parameter has no name; use @name",
     exp.Lateral: "LATERAL is not accepted",
     exp.Anonymous: "the function is not on the list of accepted functions",
-    exp.Tuple: "a tuple is not accepted; write STRUCT(a AS x, …) or compare the values one by one",
     exp.DataTypeParam: "a type with a length or precision is not accepted",
 }
 ARGUMENT_NAMES: Final = {
