@@ -90,6 +90,9 @@ def accepted() -> Iterator[Case]:
     yield Case("accept-discovery", "no details: it may be asked what may be asked", None,
         Forge(edits={0: details(), 1: put(op={"method": "discover"})}),
         received={"operation": {"method": "discover"}})  # fmt: skip
+    yield Case("accept-result", "the result of a task is fetched", None,
+        leaf(put(op={"method": "GetResults", "task": "task-1"})),
+        received={"operation": {"method": "GetResults", "task": "task-1"}})  # fmt: skip
     yield Case("accept-details-dropped", "a detail may be dropped", None,
         Forge(edits={0: details(detail(), upstream_detail()), 1: details(detail())}))  # fmt: skip
     narrow = detail(
@@ -504,6 +507,22 @@ def receivers() -> Iterator[Case]:
             "GRANT_OPERATION_MISMATCH",
             received={"operation": operation},
         )
+    fetched = {"method": "GetResults", "task": "task-1"}
+    for name, operation in {
+        "task": {**fetched, "task": "task-2"},
+        "task-case": {**fetched, "task": "Task-1"},
+        "method": {**fetched, "method": "SubscribeToTask"},
+        "call": dict(CALL),
+    }.items():
+        yield Case(
+            f"result-{name}",
+            f"a leaf for one result, presented for something else: {name}",
+            "GRANT_OPERATION_MISMATCH",
+            leaf(put(op=fetched)),
+            received={"operation": operation},
+        )
+    yield Case("call-for-result", "the leaf of a call, presented to fetch its result", "GRANT_OPERATION_MISMATCH",
+        received={"operation": fetched})  # fmt: skip
     yield Case("discovery-task", "what a task gave, under a grant without details", "NO_ACTIVE_GRANT",
         Forge(edits={0: details(), 1: put(op={"method": "GetResults", "task": "task-1"})}),
         received={"operation": {"method": "GetResults", "task": "task-1"}})  # fmt: skip
