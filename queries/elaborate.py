@@ -42,6 +42,7 @@ class Elaborator:
         self._resolved = resolved
         self._outputs: dict[int, list[Type]] = {}
         self._elements: dict[int, Type] = {}
+        self._scopes = {id(scope.expression): scope for scope in resolved.scopes}
         self._scope: Scope | None = None
         self.used: set[str] = set()
         self.deterministic = True
@@ -49,19 +50,32 @@ class Elaborator:
     def run(self) -> list[Type]:
         """The types of the query's output columns. Raises ``Refused``."""
         for scope in self._resolved.scopes:
-            self._scope = scope
-            query = scope.expression
-            if isinstance(query, exp.Select):
-                self._outputs[id(query)] = self._select(query)
-            elif isinstance(query, exp.SetOperation):
-                self._outputs[id(query)] = self._set_operation(query)
-            elif isinstance(query, exp.Unnest):
-                element = self.array(query, query.expressions[0])
-                self._elements[id(query)] = element
-                set_type(query, element.repeated)
-            else:
-                raise Refused("only queries stand in FROM and WITH", query)
+            self._enter(scope)
         return self._outputs[id(self._resolved.tree)]
+
+    def _enter(self, scope: Scope) -> None:
+        """Type a scope, unless it is typed already: what it reads may have come first."""
+        query = scope.expression
+        if id(query) in self._outputs or id(query) in self._elements:
+            return
+        outer, self._scope = self._scope, scope
+        if isinstance(query, exp.Select):
+            self._outputs[id(query)] = self._select(query)
+        elif isinstance(query, exp.SetOperation):
+            self._outputs[id(query)] = self._set_operation(query)
+        elif isinstance(query, exp.Unnest):
+            element = self.array(query, query.expressions[0])
+            self._elements[id(query)] = element
+            set_type(query, element.repeated)
+        else:
+            raise Refused("only queries stand in FROM and WITH", query)
+        self._scope = outer
+
+    def _columns(self, query: exp.Expr) -> list[Type]:
+        """The types of a query's output columns; of one that stands inside an UNNEST, typed now."""
+        if id(query) not in self._outputs:
+            self._enter(self._scopes[id(query)])
+        return self._outputs[id(query)]
 
     def type(self, node: exp.Expr) -> Type:
         """Type ``node`` and all below it."""
@@ -161,12 +175,13 @@ class Elaborator:
                     raise Refused(f"table {source.name} has no column {node.name}", node)
                 return declared_type(column)
             if isinstance(source, Scope) and isinstance(source.expression, exp.Unnest):
+                self._enter(source)
                 return Type(SqlType.INT64) if is_offset(node) else self._elements[id(source.expression)]
             if isinstance(source, Scope):
                 names = output_names(source.expression)
                 if node.name not in names:
                     raise Refused(f"{node.table} has no column {node.name}", node)
-                kind = self._outputs[id(source.expression)][names.index(node.name)]
+                kind = self._columns(source.expression)[names.index(node.name)]
                 return kind.value
             scope = scope.parent
         raise Refused(f"{node.table}.{node.name} is not a column", node)
@@ -188,7 +203,7 @@ class Elaborator:
 
     def query_type(self, query: exp.Expr) -> Type:
         """The type of a query used as a value: of its single column, or the STRUCT of all of them."""
-        outputs = self._outputs[id(query)]
+        outputs = self._columns(query)
         if query.args.get("kind") == "STRUCT":
             return struct_of(list(zip(output_names(query), outputs, strict=True)), query)
         return outputs[0].value
@@ -216,7 +231,7 @@ class Elaborator:
         return outputs
 
     def _set_operation(self, query: exp.SetOperation) -> list[Type]:
-        left, right = (self._outputs[id(side.unnest())] for side in (query.this, query.expression))
+        left, right = (self._columns(side.unnest()) for side in (query.this, query.expression))
         if len(left) != len(right):
             raise Refused("both sides of a set operation have the same columns", query)
         for one, other in zip(left, right, strict=True):

@@ -38,7 +38,8 @@ def parse(sql: str) -> exp.Query:
         raise Refused(f"a template is at most {MAX_TEMPLATE_BYTES} bytes")
     dialect = GoogleSql()
     try:
-        _check_tokens(sql, dialect.tokenize(sql))
+        tokens = dialect.tokenize(sql)
+        _check_tokens(sql, tokens)
         parsed = dialect.parse(sql)
     except SqlglotError as error:
         raise Refused(f"not GoogleSQL: {_first_line(error)}", line=_error_line(error)) from error
@@ -53,6 +54,7 @@ def parse(sql: str) -> exp.Query:
     if not isinstance(tree, (exp.Select, exp.SetOperation)):
         raise Refused(f"only a query is accepted, not {written_name(tree)}", tree)
     write_out_windows(tree)
+    _check_implicit(tree, tokens)
     _check_nodes(tree)
     _fold_signs(tree)
     return tree
@@ -137,6 +139,25 @@ def _check_nodes(tree: exp.Expr) -> None:
             raise Refused(DECLINED[exp.Anonymous], node)
         if isinstance(node, exp.Star) and not (isinstance(node.parent, exp.Count) and not node.parent.expressions):
             raise Refused("* is not accepted; name the columns", node)
+
+
+def _check_implicit(tree: exp.Query, tokens: list[Token]) -> None:
+    """Refuse ``FROM o, o.tags``, of which the parser makes an UNNEST, or below ``o`` a table of another dataset."""
+    opened = {
+        tokens[place + 2].start for place, token in enumerate(tokens[:-2]) if token.token_type is TokenType.UNNEST
+    }
+    paths: list[exp.Expr] = [
+        held
+        for node in tree.find_all(exp.Unnest)
+        for held in node.expressions
+        if isinstance(held, exp.Column) and held.parts[0].meta.get("start") not in opened
+    ]
+    ranges = {node.alias_or_name.lower() for node in tree.find_all(exp.Table) if not node.args.get("db")}
+    tables = [node for node in tree.find_all(exp.Table) if node.args.get("db")]
+    paths.extend(node for node in tables if node.parts[0].name.lower() in ranges)
+    for path in paths:
+        name = ".".join(part.name for part in path.parts) if isinstance(path, (exp.Column, exp.Table)) else ""
+        raise Refused(f"write UNNEST({name[:80]}) AS …: an array in FROM is unnested by name", path)
 
 
 def _check_nested(node: exp.Expr) -> None:

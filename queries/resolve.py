@@ -112,13 +112,8 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
     for cte in tree.find_all(exp.CTE):
         if cte.alias.lower() in taken:
             raise Refused(f"WITH {cte.alias} has the name of a declared table", cte)
-    ranges = {node.alias_or_name.lower() for node in tree.find_all(exp.Table)}
     for table in tree.find_all(exp.Table):
         if table.args.get("db") or table.args.get("catalog"):
-            if table.parts[0].name.lower() in ranges | taken | ctes:
-                raise Refused(
-                    f"write UNNEST({table.sql('bigquery')}) AS …: an array in FROM is unnested by name", table
-                )
             raise Refused("a table is named by its declared name alone, without a dataset or project", table)
         if table.name not in declared and table.name.lower() not in ctes:
             raise Refused(f"table {table.name} is not declared by the dataset", table)
