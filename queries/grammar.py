@@ -146,7 +146,7 @@ def _check_implicit(tree: exp.Query, tokens: list[Token]) -> None:
     opened = {
         tokens[place + 2].start for place, token in enumerate(tokens[:-2]) if token.token_type is TokenType.UNNEST
     }
-    paths: list[exp.Expr] = [
+    paths: list[exp.Column | exp.Table] = [
         held
         for node in tree.find_all(exp.Unnest)
         for held in node.expressions
@@ -155,9 +155,9 @@ def _check_implicit(tree: exp.Query, tokens: list[Token]) -> None:
     ranges = {node.alias_or_name.lower() for node in tree.find_all(exp.Table) if not node.args.get("db")}
     tables = [node for node in tree.find_all(exp.Table) if node.args.get("db")]
     paths.extend(node for node in tables if node.parts[0].name.lower() in ranges)
-    for path in paths:
-        name = ".".join(part.name for part in path.parts) if isinstance(path, (exp.Column, exp.Table)) else ""
-        raise Refused(f"write UNNEST({name[:80]}) AS …: an array in FROM is unnested by name", path)
+    if paths:
+        name = ".".join(part.name for part in paths[0].parts)
+        raise Refused(f"write UNNEST({name[:80]}) AS …: an array in FROM is unnested by name", paths[0])
 
 
 def _check_nested(node: exp.Expr) -> None:

@@ -6,7 +6,6 @@ Scopes are walked after ``qualify`` only, and what a table node is stays on the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -17,15 +16,15 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from contract.schema import Table
-from queries.errors import Refused, line_of
+from queries.errors import Refused
 from queries.names import ALIAS, check_settled, named_columns, output_names, settle_names
 from queries.supplied import SuppliedRelation
 from queries.typed import declared_type
+from queries.unresolved import place, unresolved
 
 _BASE: Final = "base_table"
 _COLUMNS: Final = "base_columns"
 _SUPPLIED: Final = "supplied_relation"
-_UNKNOWN: Final = re.compile(r"Unknown (table|column|output column): (\S+)")
 _JOINS: Final = ("", "INNER", "CROSS", "OUTER")
 Relation = Table | SuppliedRelation
 
@@ -48,7 +47,7 @@ class Resolved:
             for node in scope.columns
             if node.name == column and _is_table(scope.sources.get(node.table), table)
         ]
-        return min(found, key=_place, default=None)
+        return min(found, key=place, default=None)
 
 
 def resolve(tree: exp.Query, relations: Sequence[Relation]) -> Resolved:
@@ -74,7 +73,7 @@ def resolve(tree: exp.Query, relations: Sequence[Relation]) -> Resolved:
             validate_qualify_columns=True,
         )
     except SqlglotError as error:
-        raise _unresolved(error, tree, declared) from error
+        raise unresolved(error, tree, declared) from error
     for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
         _settle_aliases(query)
     check_settled(tree, shared)
@@ -266,44 +265,5 @@ def _mark_table(node: exp.Table, columns: set[str], declared: Mapping[str, Relat
     node.meta[_COLUMNS] = tuple(sorted(columns))
 
 
-def _unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Relation]) -> Refused:
-    text = str(error).split("\n")[0]
-    unknown = _UNKNOWN.fullmatch(text)
-    if unknown is not None:
-        return _unknown(unknown[1], unknown[2], tree, declared)
-    line = re.search(r"Line: (\d+)", text)
-    message = re.sub(r"\s*Line: \d+, Col: \d+\.?", "", text).rstrip(". ")
-    return Refused(message[:200], line=int(line[1]) if line else None)
-
-
-def _unknown(kind: str, name: str, tree: exp.Expr, declared: Mapping[str, Relation]) -> Refused:
-    """A name that sqlglot reports without a place: of the nodes that say it, the first that is wrong."""
-    if kind == "table":
-        said = [column for column in tree.find_all(exp.Column) if column.table.lower() == name.lower()]
-        return Refused(f"{name[:80]} is no table or alias here", min(said, key=_place, default=None))
-    said = sorted((c for c in tree.find_all(exp.Column) if c.name.lower() == name.lower()), key=_place)
-    for column in said:
-        table = declared.get(_source(column))
-        if table is not None and table.column(column.name) is None:
-            return Refused(f"table {table.name} has no column {name[:80]}", column)
-    return Refused(f"there is no column {name[:80]} here", said[0] if said else None)
-
-
-def _source(column: exp.Column) -> str:
-    """The table that a qualified column's alias names in the nearest query that has such an alias."""
-    select = column.parent_select
-    while select is not None:
-        for node in (select.args.get("from_"), *(select.args.get("joins") or [])):
-            held = node.this if node is not None else None
-            if isinstance(held, exp.Table) and held.alias_or_name.lower() == column.table.lower():
-                return held.name
-        select = select.parent_select
-    return ""
-
-
 def _is_table(source: object, name: str) -> bool:
     return isinstance(source, exp.Table) and source.name == name
-
-
-def _place(node: exp.Expr) -> int:
-    return line_of(node) or 0

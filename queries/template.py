@@ -19,11 +19,12 @@ from contract.minimum_group import GroupRule
 from contract.schema import Parameter, ResultColumn, SqlType, Table
 from contract.scope import Sensitivity
 from queries.bind import check_parameter
-from queries.elaborate import Elaborator, check_results, order_for_good
+from queries.elaborate import Elaborator
 from queries.errors import Refused, TemplateError
 from queries.grammar import parse
 from queries.groups import apply_rule, round_results
 from queries.growth import Growth, growth
+from queries.outputs import check_results, order_for_good
 from queries.resolve import Relation, Resolved, resolve
 from queries.supplied import SuppliedRelation
 
