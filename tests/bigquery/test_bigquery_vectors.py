@@ -42,19 +42,22 @@ def test_duckdbs_arrow_is_encoded_as_the_committed_bytes(vector: Vector) -> None
     assert encoded(vector, vector.arrow().to_batches()) == vector.body
 
 
-@pytest.mark.parametrize("vector", [v for v in vectors() if v.finite], ids=lambda vector: vector.name)
-async def test_the_duckdb_engine_returns_the_committed_bytes(vector: Vector, tmp_path: Path) -> None:
-    loaded = vector.template(file="v.parquet")
-    pq.write_table(vector.arrow(), tmp_path / "v.parquet")
-    engine = DuckDbEngine.open(
-        DATASET, "1.0.0", tmp_path, loaded.tables, scratch=tmp_path / "scratch", mask_key=MASK_KEY
-    )
+async def test_the_duckdb_engine_returns_the_committed_bytes(tmp_path: Path) -> None:
+    finite = [vector for vector in vectors() if vector.finite]
+    for vector in finite:
+        pq.write_table(vector.arrow(), tmp_path / f"{vector.table_name}.parquet")
+    tables = [vector.table(file=f"{vector.table_name}.parquet") for vector in finite]
+    engine = DuckDbEngine.open(DATASET, "1.0.0", tmp_path, tables, scratch=tmp_path / "scratch", mask_key=MASK_KEY)
+    authority = make_authority(dataset=DATASET, capability="c")
     try:
-        authority = make_authority(dataset=DATASET, capability="c")
-        document, _ = await engine.run(authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF)
+        for vector, table in zip(finite, tables, strict=True):
+            loaded = vector.template(file=table.file)
+            document, _ = await engine.run(
+                authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF
+            )
+            assert document.body.decode() == vector.body, vector.name
     finally:
         await engine.close()
-    assert document.body.decode() == vector.body
 
 
 @EVERY

@@ -17,17 +17,20 @@ from queries.template import Template, load_template
 from tests.queries.world import DATASET
 
 _FILE = Path(__file__).with_name("vectors.json")
-_SQL = "SELECT v.id AS id, v.x AS x FROM v ORDER BY v.id"
 _OLD_NAMES = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD"}
 
 
 @dataclass(frozen=True)
 class Vector:
-    """``rest`` are the cells of BigQuery's REST answer, ``body`` the document; ``finite`` base data may be anywhere."""
+    """``rest`` are the cells of BigQuery's REST answer, ``body`` the document.
+
+    What is not ``finite`` may not be base data of DuckDB's; what is not ``emulated`` the emulator does not keep.
+    """
 
     name: str
     column: dict[str, Any]
     finite: bool
+    emulated: bool
     duckdb: str
     rest: list[list[Any]]
     body: str
@@ -47,14 +50,18 @@ class Vector:
             connection.execute("SET TimeZone='UTC'")
             return connection.sql(self.duckdb).to_arrow_table()
 
+    @property
+    def table_name(self) -> str:
+        """Of a base table that holds the rows."""
+        return f"v{vectors().index(self)}"
+
     def table(self, **where: Any) -> Table:
-        """A base table ``v`` that holds the rows."""
         columns = (Column(name="id", type="INT64"), Column.model_validate(self.column))
-        return Table(name="v", columns=columns, **where)
+        return Table(name=self.table_name, columns=columns, **where)
 
     def template(self, **where: Any) -> Template:
         return load_template(
-            _SQL,
+            f"SELECT v.id AS id, v.x AS x FROM {self.table_name} AS v ORDER BY v.id",
             name="templates/v.sql",
             dataset=DATASET,
             tables=(self.table(**where),),
