@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from sqlglot import exp
+from sqlglot.dialects.bigquery import BigQuery
+from sqlglot.generators.bigquery import BigQueryGenerator
 
 from contract.schema import SqlType
 from queries.govern import DATA_SCHEMA
@@ -19,6 +21,16 @@ from queries.typed import source_type
 Rule = Callable[[exp.Expr], exp.Expr]
 ABSENT: Final = "__n_"
 """What the name of a parameter starts with that says of an ARRAY or STRUCT parameter that it is NULL."""
+
+
+class _Text(BigQuery):
+    """sqlglot's BigQuery, but a part of a timestamp in a zone stays as it is written."""
+
+    class Generator(BigQueryGenerator):
+        def attimezone_sql(self, expression: exp.AtTimeZone) -> str:
+            if isinstance(expression.parent, exp.Extract):
+                return f"{self.sql(expression, 'this')} AT TIME ZONE {self.sql(expression, 'zone')}"
+            return super().attimezone_sql(expression)
 
 
 def to_bigquery(tree: exp.Query, tables: Mapping[str, str], absent: frozenset[str]) -> str:
@@ -32,7 +44,7 @@ def to_bigquery(tree: exp.Query, tables: Mapping[str, str], absent: frozenset[st
         changed = _changed(node, tables, absent)
         if changed is not node:
             node.replace(changed)
-    return tree.sql(dialect="bigquery", copy=False)
+    return tree.sql(dialect=_Text, copy=False)
 
 
 def physical(source: str, alias: str) -> exp.Table:
