@@ -62,7 +62,10 @@ def _settings_fault(memory_limit: str, why: str) -> DatasetAgentError:
 
 
 def _settings(memory_limit: str, threads: int, timeout: float) -> tuple[str, ...]:
-    """In this order: the temporary folder is set before access is closed, the lock comes last."""
+    """In this order: the temporary folder is set before access is closed, the lock comes last.
+
+    What is said GLOBAL would otherwise hold for this one connection, and for no cursor of it.
+    """
     return (
         "SET GLOBAL TimeZone='UTC'",
         "SET GLOBAL python_enable_replacements=false",
@@ -73,7 +76,7 @@ def _settings(memory_limit: str, threads: int, timeout: float) -> tuple[str, ...
         "SET temp_directory=''",
         f"SET memory_limit='{memory_limit}'",
         f"SET threads={threads}",
-        "SET max_expression_depth=250",
+        "SET GLOBAL max_expression_depth=250",
         # Division by zero and logarithms of zero then fail, as in GoogleSQL.
         "SET GLOBAL ieee_floating_point_ops=false",
         # A second line behind the engine's own timer.

@@ -29,7 +29,6 @@ from queries.duckdb_local import Cursors, LocalRows
 from queries.duckdb_remote import RemoteRows, Workers
 from queries.duckdb_sizes import read_sizes
 from queries.duckdb_stream import RowStream
-from queries.duckdb_text import check_template
 from queries.duckdb_threads import Threads, too_long
 from queries.encode import ResultEncoder, ResultTooLarge
 from queries.govern import govern
@@ -205,7 +204,7 @@ class DuckDbEngine:
 
     def _check(self, template: Template) -> None:
         with self._cursors.one() as cursor:
-            check_template(cursor, self._calls.texts, template)
+            self._calls.texts.check(cursor, template)
 
     def _execution(self, started: float) -> Execution:
         return Execution(

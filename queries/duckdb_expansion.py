@@ -26,10 +26,17 @@ def expanded(tree: exp.Expr) -> float:
     return _size(tree, {})
 
 
-def _size(node: exp.Expr, arguments: Mapping[str, float]) -> float:
+def _size(tree: exp.Expr, arguments: Mapping[str, float]) -> float:
+    # Not by recursion: a sum of a thousand terms is a thousand deep.
+    sizes: dict[int, float] = {}
+    for node in reversed(list(tree.walk())):
+        sizes[id(node)] = _one(node, [sizes[id(child)] for child in node.iter_expressions()], arguments)
+    return sizes[id(tree)]
+
+
+def _one(node: exp.Expr, inner: list[float], arguments: Mapping[str, float]) -> float:
     if isinstance(node, exp.Column) and not node.table and node.name in arguments:
         return arguments[node.name]
-    inner = [_size(child, arguments) for child in node.iter_expressions()]
     macro = _macro(node.name.lower()) if isinstance(node, exp.Anonymous) else None
     if macro is None:
         return 1 + sum(inner)

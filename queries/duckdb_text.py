@@ -42,37 +42,38 @@ class Texts:
                 return text
         text, nulls = to_duckdb(rewrite(template, shape))
         _check(cursor, template, text, nulls)
-        with self._lock:
-            self._texts[key] = text
-            while len(self._texts) > _TEXTS:
-                self._texts.popitem(last=False)
+        self._keep(template, shape, text)
         return text
 
+    def check(self, cursor: duckdb.DuckDBPyConnection, template: Template) -> None:
+        """Bind the template once, with a typed NULL for each parameter. Raises ``TemplateError``."""
+        unlimited = Shape((), ())
+        text, nulls = to_duckdb(rewrite(template, unlimited))
+        # First of all: what the engine copies while it plans cannot be interrupted.
+        if expanded(sqlglot.parse_one(nulls, dialect="duckdb")) > MAX_EXPANDED:
+            raise TemplateError(
+                template.name, None, "functions are nested too deeply; name what is used again in a WITH"
+            )
+        try:
+            _check(cursor, template, text, nulls)
+            relation = cursor.sql(nulls)
+            found = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+        except NotGranted as error:
+            raise TemplateError(template.name, None, "the governed text reads more than its base tables") from error
+        except duckdb.Error as error:
+            reason = str(error).split("\n")[0][:200]
+            raise TemplateError(template.name, None, f"DuckDB does not accept the query: {reason}") from None
+        # Both are spelled by the engine itself.
+        wanted = [(column.name, str(duckdb.sqltype(duckdb_type(declared_type(column))))) for column in template.results]
+        if found != wanted:
+            raise TemplateError(template.name, None, f"DuckDB would return {found}, declared is {wanted}")
+        self._keep(template, unlimited, text)
 
-def check_template(cursor: duckdb.DuckDBPyConnection, texts: Texts, template: Template) -> None:
-    """Bind the template once, with a typed NULL for each parameter. Raises ``TemplateError``."""
-    unlimited = Shape((), ())
-    _check_size(template, unlimited)
-    try:
-        texts.text(cursor, template, unlimited)
-        relation = cursor.sql(to_duckdb(rewrite(template, unlimited))[1])
-        found = [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
-    except NotGranted as error:
-        raise TemplateError(template.name, None, "the governed text reads more than its base tables") from error
-    except duckdb.Error as error:
-        reason = str(error).split("\n")[0][:200]
-        raise TemplateError(template.name, None, f"DuckDB does not accept the query: {reason}") from None
-    # Both are spelled by the engine itself.
-    wanted = [(column.name, str(duckdb.sqltype(duckdb_type(declared_type(column))))) for column in template.results]
-    if found != wanted:
-        raise TemplateError(template.name, None, f"DuckDB would return {found}, declared is {wanted}")
-
-
-def _check_size(template: Template, shape: Shape) -> None:
-    """Before the engine sees it: what it copies while it plans cannot be interrupted."""
-    text, _ = to_duckdb(rewrite(template, shape))
-    if expanded(sqlglot.parse_one(text, dialect="duckdb")) > MAX_EXPANDED:
-        raise TemplateError(template.name, None, "functions are nested too deeply; name what is used again in a WITH")
+    def _keep(self, template: Template, shape: Shape, text: str) -> None:
+        with self._lock:
+            self._texts[(template.digest, shape)] = text
+            while len(self._texts) > _TEXTS:
+                self._texts.popitem(last=False)
 
 
 def _check(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, nulls: str) -> None:
