@@ -34,8 +34,8 @@ from queries.duckdb_connection import connect, memory_bytes
 from queries.duckdb_query import Query, execute, pieces
 
 HEAD: Final = struct.Struct(">cQ")
-_SLACK: Final = 64 * 2**20
-_SHARE: Final = 0.6  # of the memory limit, for what the engine does not count itself
+_SLACK: Final = 32 * 2**20
+_SHARE: Final = 0.5  # of the memory limit, for what the engine does not count itself
 _LIMITS: Final = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: 64}
 _ORDINARY: Final = (
     duckdb.InvalidInputException,
