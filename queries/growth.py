@@ -61,7 +61,16 @@ _FORMATS: Final = ("FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIME", "FORMAT_TIME
 _LONGEST_PART: Final = 16  # bytes that two characters of a format become, at most
 # Work that is more than one pass over the text, whatever comes out of it.
 _WORK: Final = 32
-_WORKING: Final = ("REGEXP_CONTAINS", "REGEXP_EXTRACT", "REGEXP_SUBSTR")
+_WORKING: Final = (
+    "REGEXP_CONTAINS",
+    "REGEXP_EXTRACT",
+    "REGEXP_SUBSTR",
+    "REVERSE",
+    "PARSE_DATE",
+    "PARSE_DATETIME",
+    "PARSE_TIME",
+    "PARSE_TIMESTAMP",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from queries.duckdb_dialect import to_duckdb
 from queries.duckdb_guards import MAX_ELEMENTS, MAX_TEXT
 from queries.duckdb_macros import macro_statements
 from queries.errors import TemplateError
+from queries.govern import Shape, rewrite
 from tests.queries.duckdb_world import opened, run
 from tests.queries.world import rows, template, write
 
@@ -135,6 +139,33 @@ async def test_macros_inside_macros_that_copy_without_end_are_refused_before_the
     with pytest.raises(TemplateError, match="nested too deeply"):
         await engine.check(template(f"SELECT {text} AS x FROM orders ORDER BY x", "x:STRING"))
     await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("expression", "guard", "bare"),
+    [
+        ("LENGTH(REPEAT(note, id))", "gsql_repeat", "repeat"),
+        ("LENGTH(LPAD(note, id))", "gsql_lpad", "lpad"),
+        ("LENGTH(RPAD(note, id, region))", "gsql_rpad", "rpad"),
+        ("LENGTH(REPLACE(note, region, note))", "gsql_replace", "replace"),
+        ("ARRAY_LENGTH(GENERATE_ARRAY(1, id))", "gsql_generate_array", "generate_series|range"),
+        ("ARRAY_LENGTH(GENERATE_ARRAY(id, 1, -2))", "gsql_generate_array", "generate_series|range"),
+        ("ARRAY_LENGTH(GENERATE_DATE_ARRAY(day, '2030-01-01'))", "gsql_generate_days", "generate_series|range"),
+        (
+            "ARRAY_LENGTH(GENERATE_DATE_ARRAY(day, '2030-01-01', INTERVAL 1 QUARTER))",
+            "gsql_generate_months",
+            "generate_series|range",
+        ),
+    ],
+)
+def test_every_function_that_makes_a_value_of_any_size_goes_through_its_guard(
+    expression: str, guard: str, bare: str
+) -> None:
+    loaded = template(f"SELECT {expression} AS x FROM orders ORDER BY x", "x:INT64")
+    text = to_duckdb(rewrite(loaded, Shape((), ())))[0].lower()
+    assert f"{guard}(" in text
+    assert re.search(rf"(?<!gsql_)\b({bare})\(", text) is None
+    assert loaded.growth.factor == inf
 
 
 async def test_texts_may_be_cleaned_in_many_steps(tmp_path: Path) -> None:
