@@ -46,12 +46,13 @@ def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetC
 
 
 def is_free_text(parameter: Parameter) -> bool:
-    """Whether any words fit it."""
+    """Whether any words fit it; of a pattern with wildcards nobody's words are taken for one."""
     return (
         parameter.type is SqlType.STRING
         and parameter.pattern is None
         and not parameter.values
         and not parameter.repeated
+        and not parameter.wildcards
     )
 
 

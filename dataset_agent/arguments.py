@@ -13,7 +13,7 @@ _MAX_JSON: Final = 64 * 1024
 
 
 def read_arguments(pairs: Sequence[str], declared: Mapping[str, Parameter]) -> dict[str, Any]:
-    """``name=value`` typed as declared, ``name:=JSON`` as it is. Raises INVALID_INPUT.
+    """``name=value`` typed as declared (a STRUCT is JSON), ``name:=JSON`` as it is. Raises INVALID_INPUT.
 
     A value that does not read as its type stays text, and a name nobody declared stays too:
     the dataset agent judges both and says what it takes.
@@ -31,12 +31,13 @@ def _pair(pair: str, declared: Mapping[str, Parameter]) -> tuple[str, Any]:
     name, equals, text = pair.partition("=")
     if not equals or not name.rstrip(":"):
         raise _bad("--arg takes name=value, or name:=JSON")
-    if name.endswith(":"):
-        try:
-            return name[:-1], parse_json(text.encode(), limit=_MAX_JSON)
-        except (InvalidJson, UnicodeEncodeError) as error:
-            raise _bad(f"--arg {name[:-1]}: {error}; quote JSON text twice, as name:='\"text\"'") from error
     parameter = declared.get(name)
+    if name.endswith(":") or (parameter is not None and parameter.type is SqlType.STRUCT):
+        name = name.removesuffix(":")
+        try:
+            return name, parse_json(text.encode(), limit=_MAX_JSON)
+        except (InvalidJson, UnicodeEncodeError) as error:
+            raise _bad(f"--arg {name}: {error}; quote JSON text twice, as name:='\"text\"'") from error
     if parameter is not None and parameter.repeated:
         return name, [_typed(item, parameter) for item in text.split(",")] if text else []
     return name, text if parameter is None else _typed(text, parameter)
