@@ -27,7 +27,7 @@ from queries.duckdb_worker import HEAD
 from queries.encode import ResultTooLarge
 
 _log = logging.getLogger(__name__)
-_COMMAND: Final = "import sys; sys.path.append(sys.argv[1]); from queries.duckdb_worker import main; main()"
+_COMMAND: Final = "import sys; sys.path.insert(0, sys.argv[1]); from queries.duckdb_worker import main; main()"
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _ENVIRONMENT: Final = {
     "LC_ALL": "C.UTF-8",
