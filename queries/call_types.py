@@ -15,6 +15,7 @@ from queries.errors import Refused, written_name
 from queries.formats import PRINTED, Reading, elements, reading
 from queries.literals import canonical_text
 from queries.moments import set_zone
+from queries.numbers import check_rounded
 from queries.patterns import pattern_groups
 from queries.typed import Type, common, convert, is_number, set_source, text_literal
 
@@ -84,6 +85,8 @@ def _call(e: Elaborator, node: exp.Expr) -> Type:
     if found is not None:
         return found(e, node, node.name)
     form = _chosen(e, node, CALLS[node.name])
+    if form.approximate:
+        check_rounded(node)
     node.meta[_FORM] = form.key
     if is_safe(node) and form.safe is Safe.REFUSED:
         raise Refused(f"SAFE.{node.name} is not accepted", node)

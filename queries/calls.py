@@ -34,14 +34,15 @@ class Form:
     gives: SqlType
     safe: Safe = Safe.SAME
     optional: int = 0
+    approximate: bool = False  # its last digit differs from engine to engine
 
 
 def _text(key: str, *takes: SqlType, gives: SqlType = S.STRING, safe: Safe = Safe.SAME, optional: int = 0) -> Form:
     return Form(key, takes, gives, safe, optional)
 
 
-def _real(key: str, places: int = 1, safe: Safe = Safe.REFUSED) -> tuple[Form, ...]:
-    return (Form(key, (S.FLOAT64,) * places, S.FLOAT64, safe),)
+def _real(key: str, places: int = 1, safe: Safe = Safe.REFUSED, *, approximate: bool = True) -> tuple[Form, ...]:
+    return (Form(key, (S.FLOAT64,) * places, S.FLOAT64, safe, approximate=approximate),)
 
 
 def _of_numbers(key: str, places: int) -> tuple[Form, ...]:
@@ -78,7 +79,7 @@ CALLS: Final[dict[str, tuple[Form, ...]]] = {
     "ACOS": _real("acos"), "ASIN": _real("asin"), "ATAN": _real("atan"), "ATAN2": _real("atan2", 2), "COS": _real("cos"),
     "COSH": _real("cosh"), "SIN": _real("sin"), "SINH": _real("sinh"), "TAN": _real("tan"), "TANH": _real("tanh"),
     "PI": (Form("pi", (), S.FLOAT64),),
-    "LN": _real("ln", safe=Safe.NULL), "LOG10": _real("log10", safe=Safe.NULL), "SQRT": _real("sqrt", safe=Safe.NULL),
+    "LN": _real("ln", safe=Safe.NULL, approximate=False), "LOG10": _real("log10", safe=Safe.NULL), "SQRT": _real("sqrt", safe=Safe.NULL, approximate=False),
     "BIT_COUNT": (Form("bit_count", (S.INT64,), S.INT64),),
     "SAFE_ADD": _of_numbers("safe_add", 2), "SAFE_SUBTRACT": _of_numbers("safe_subtract", 2),
     "SAFE_MULTIPLY": _of_numbers("safe_multiply", 2), "SAFE_NEGATE": _of_numbers("safe_negate", 1),

@@ -93,8 +93,18 @@ def _spread(node: exp.Expr) -> exp.Expr:
 
 @rule(exp.GroupConcat)
 def _string_agg(node: exp.Expr) -> exp.Expr:
-    order = node.this
+    order, limit = node.this, None
     separator = node.args.get("separator") or exp.Literal.string(",")
+    if isinstance(order, exp.Limit):
+        order, limit = order.this, order.expression
+        value = order.this.expressions[0] if isinstance(order.this, exp.Distinct) else order.this
+        # Only texts count towards the limit.
+        present = exp.Where(this=exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())))
+        return call(
+            "array_to_string",
+            call("list_slice", exp.Filter(this=call("list", order), expression=present), 1, limit),
+            separator,
+        )
     return call("string_agg", order.this, exp.Order(this=separator, expressions=order.expressions))
 
 

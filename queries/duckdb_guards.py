@@ -27,13 +27,15 @@ GUARDS: Final[dict[str, str]] = {
     "gsql_text_size(n)": f"CASE WHEN n > {MAX_TEXT} THEN {_TEXT} ELSE n END",
     "gsql_array_size(n)": f"CASE WHEN n > {MAX_ELEMENTS} THEN {_ARRAY} ELSE n END",
     "gsql_repeat(x, n)": "list_transform([x], lambda v: repeat(v, "
-    "CASE WHEN n < 0 THEN error('REPEAT a negative number of times') "
+    "CASE WHEN n < 0 AND v IS NOT NULL THEN error('REPEAT a negative number of times') "
     f"WHEN strlen(v) > 0 AND n > {MAX_TEXT} // strlen(v) THEN {_TEXT} WHEN strlen(v) = 0 THEN 0 ELSE n END))[1]",
     "gsql_pad_size(n)": "CAST(CASE WHEN n < 0 THEN error('a text is padded to a negative length') "
     "ELSE gsql_text_size(n) END AS INTEGER)",
     "gsql_pad_with(p)": "CASE WHEN p = '' THEN error('a text is padded with nothing') ELSE p END",
-    "gsql_lpad(x, n, p)": "lpad(x, gsql_pad_size(n), gsql_pad_with(p))",
-    "gsql_rpad(x, n, p)": "rpad(x, gsql_pad_size(n), gsql_pad_with(p))",
+    "gsql_lpad(x, n, p)": "list_transform([x], lambda v: lpad(v, gsql_pad_size(CASE WHEN v IS NOT NULL "
+    "AND p IS NOT NULL THEN n END), gsql_pad_with(CASE WHEN v IS NOT NULL AND n IS NOT NULL THEN p END)))[1]",
+    "gsql_rpad(x, n, p)": "list_transform([x], lambda v: rpad(v, gsql_pad_size(CASE WHEN v IS NOT NULL "
+    "AND p IS NOT NULL THEN n END), gsql_pad_with(CASE WHEN v IS NOT NULL AND n IS NOT NULL THEN p END)))[1]",
     # Most texts are short, so the occurrences are counted only where it matters.
     "gsql_replace(x, a, b)": "list_transform([x], lambda v: replace(v, a, "
     f"CASE WHEN strlen(v) * strlen(b) <= {MAX_TEXT} THEN b "

@@ -168,7 +168,8 @@ def _unix_date(node: exp.Expr) -> exp.Expr:
 
 @rule(exp.DateFromUnixDate)
 def _from_unix_date(node: exp.Expr) -> exp.Expr:
-    step = call("to_days", cast(node.this, "INTEGER"))
+    days = call("gsql_within", node.this, 4_000_000) if is_safe(node) else node.this
+    step = call("to_days", cast(days, "INTEGER"))
     return checked(node, S.DATE, exp.Add(this=cast(exp.Literal.string("1970-01-01"), "DATE"), expression=step))
 
 
@@ -184,7 +185,8 @@ def _unix(node: exp.Expr) -> exp.Expr:
 def _from_unix(node: exp.Expr) -> exp.Expr:
     scale = node.args.get("scale")
     factor = 10 ** (6 - (int(scale.name) if scale is not None else 0))
-    return checked(node, S.TIMESTAMP, local(call("make_timestamp", _times(node.this, factor)), "UTC"))
+    units = call("gsql_within", node.this, 320_000_000_000_000_000 // factor) if is_safe(node) else node.this
+    return checked(node, S.TIMESTAMP, local(call("make_timestamp", _times(units, factor)), "UTC"))
 
 
 @rule(exp.LastDay)

@@ -189,6 +189,8 @@ def _generate_dates(node: exp.Expr) -> exp.Expr:
 
 @rule(exp.IgnoreNulls)
 def _ignore_nulls(node: exp.Expr) -> exp.Expr:
+    if isinstance(node.parent, exp.Window):
+        return node
     inner: exp.Expr = node.this
     return inner
 

@@ -111,6 +111,8 @@ def _round(node: exp.Expr) -> exp.Expr:
     count = 0 if digits is None else int(_digits(digits))
     if count == 0 and isinstance(node, exp.Trunc):
         return typed(call("trunc", node.this), sql_type(node))
+    if count > 0 and sql_type(node) is S.FLOAT64:
+        return call(f"gsql_{node.key}_float", node.this, count)
     return typed(call(node.key, node.this, count), sql_type(node))
 
 

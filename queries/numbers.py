@@ -38,11 +38,13 @@ def _round(e: Elaborator, node: exp.Expr) -> Type:
 
 @rule(exp.Exp)
 def _exp(e: Elaborator, node: exp.Expr) -> Type:
+    check_rounded(node)
     return Type(real(e, node))
 
 
 @rule(exp.Pow)
 def _power(e: Elaborator, node: exp.Expr) -> Type:
+    check_rounded(node)
     real(e, node, "this")
     return Type(real(e, node, "expression"))
 
@@ -61,6 +63,17 @@ def _bits(e: Elaborator, node: exp.Expr) -> Type:
 @rule(exp.BitwiseNot)
 def _complement(e: Elaborator, node: exp.Expr) -> Type:
     return Type(e.expect(node, "this", S.INT64))
+
+
+def check_rounded(node: exp.Expr) -> None:
+    """Refuse a function whose last digit differs from engine to engine, unless ROUND cuts it off."""
+    outer = node.parent
+    while outer is not None and not isinstance(outer, (exp.Round, exp.Query)):
+        outer = outer.parent
+    if not isinstance(outer, exp.Round):
+        raise Refused(
+            f"the last digit of {written_name(node)} differs between engines; write ROUND(…, 9) around it", node
+        )
 
 
 def real(e: Elaborator, node: exp.Expr, arg: str = "this") -> SqlType:

@@ -11,7 +11,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 # A time of day and a moment are packed into bits, from the micro- or nanosecond up.
@@ -35,8 +35,9 @@ class ReferenceError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """Column types in GoogleSQL's spelling, and the rows as a result document holds them."""
+    """Column names and types in GoogleSQL's spelling, and the rows as a result document holds them."""
 
+    names: tuple[str, ...]
     types: tuple[str, ...]
     rows: list[list[Any]]
 
@@ -81,7 +82,8 @@ class Reference:
             [self._value(kind, cell) for kind, cell in zip(kinds, row.cell, strict=True)]
             for row in response.content.table_data.row
         ]
-        return Answer(tuple(self._name(kind) for kind in kinds), rows)
+        names = tuple(column.name.lower() for column in response.prepared.columns)
+        return Answer(names, tuple(self._name(kind) for kind in kinds), rows)
 
     def _call(self, name: str, request: Any, response: Any) -> Any:
         from zetasql.core.exceptions import ZetaSQLError
@@ -169,7 +171,7 @@ class Reference:
                 parts = {name: getattr(value, name) for name in ("hour", "minute", "second")}
                 proto.time_value = _packed(parts) << 30 | value.microsecond * 1000
             case "NUMERIC":
-                units = int(value.scaleb(9)) if isinstance(value, Decimal) else int(Decimal(value).scaleb(9))
+                units = int(Decimal(value).scaleb(9, Context(prec=50)))
                 proto.numeric_value = units.to_bytes(16, "little", signed=True)
             case _:
                 raise ValueError(f"no value of {kind}")
