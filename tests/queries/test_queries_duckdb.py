@@ -21,6 +21,7 @@ import pytest
 from contract.errors import DatasetAgentError
 from contract.verdict import NotGranted, Reason
 from queries.bind import bind
+from queries.duckdb_connection import cores
 from queries.duckdb_engine import DuckDbEngine
 from queries.duckdb_file import database_file
 from queries.errors import DataError
@@ -220,6 +221,28 @@ async def test_nothing_but_generated_text_could_reach_a_file_or_a_setting(engine
     with pytest.raises(duckdb.Error):
         engine._cursors.take().execute("SELECT * FROM leaked")
     assert leaked.num_rows == 1
+
+
+async def test_every_setting_holds_for_a_cursor_as_for_its_connection(engine: DuckDbEngine) -> None:
+    wanted = {
+        "TimeZone": "UTC",
+        "python_enable_replacements": False,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "allow_persistent_secrets": False,
+        "temp_directory": "",
+        "max_expression_depth": 250,
+        "ieee_floating_point_ops": False,
+        "max_execution_time": 31_000,
+        "enable_external_access": False,
+        "lock_configuration": True,
+        "threads": cores(),
+    }
+    with engine._cursors.one() as cursor:
+        found = {name: cursor.execute(f"SELECT current_setting('{name}')").fetchall()[0][0] for name in wanted}
+        assert found == wanted
+        assert cursor.execute("SELECT current_setting('memory_limit')").fetchall() == [("488.2 MiB",)]
 
 
 async def test_an_authority_for_another_version_is_indeterminate(tmp_path: Path) -> None:

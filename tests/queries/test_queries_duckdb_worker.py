@@ -27,9 +27,15 @@ COUNT = in_worker("SELECT COUNT(*) AS n FROM orders WHERE @@worker", "n:INT64")
 ENDLESS_THERE = in_worker(f"{ENDLESS} AND @@worker", "n:INT64")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The database file is built once, and opened for each test."""
+    return write(tmp_path_factory.mktemp("shop"), rows())
+
+
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[DuckDbEngine]:
-    made = opened(write(tmp_path, rows()))
+async def engine(folder: Path) -> AsyncIterator[DuckDbEngine]:
+    made = opened(folder)
     yield made
     await made.close()
 
@@ -97,7 +103,7 @@ async def test_the_mask_key_leaves_this_process_only_where_it_is_bound(engine: D
 
 
 async def test_a_worker_inherits_no_environment_no_socket_and_no_file(
-    engine: DuckDbEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: DuckDbEngine, monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DATASET_AGENT_SECRET_OF_THE_TEST", "a-secret")
     with socket.create_server(("127.0.0.1", 0)) as listening, (tmp_path / "open").open("w") as file:
@@ -114,7 +120,7 @@ async def test_a_worker_inherits_no_environment_no_socket_and_no_file(
         "LC_ALL", "TZ", "MALLOC_ARENA_MAX", "ARROW_DEFAULT_MEMORY_POOL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"
     }  # fmt: skip
     regular = {name for name in files if name.startswith("/") and name != os.devnull}
-    assert regular <= {str(path) for path in (tmp_path / "scratch").iterdir()}
+    assert regular <= {str(path) for path in (folder / "scratch").iterdir()}
     assert not any(name.startswith("socket:") for name in files)
 
 
@@ -135,8 +141,8 @@ async def test_a_worker_that_dies_in_a_query_fails_it(engine: DuckDbEngine) -> N
     assert await run(engine, COUNT) == [[60]]
 
 
-async def test_a_worker_is_ended_with_the_time_of_its_query(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()), timeout=2.0)
+async def test_a_worker_is_ended_with_the_time_of_its_query(folder: Path) -> None:
+    engine = opened(folder, timeout=2.0)
     task = asyncio.create_task(refused(engine, ENDLESS_THERE))
     pid = await started(engine)
     assert (await task).reason is Reason.EXECUTION_TIMEOUT
@@ -157,8 +163,8 @@ async def test_cancelling_the_caller_ends_the_worker(engine: DuckDbEngine) -> No
     assert await run(engine, COUNT) == [[60]]
 
 
-async def test_closing_the_engine_leaves_no_worker(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()))
+async def test_closing_the_engine_leaves_no_worker(folder: Path) -> None:
+    engine = opened(folder)
     await run(engine, COUNT)
     task = asyncio.create_task(refused(engine, ENDLESS_THERE))
     pid = await started(engine)
@@ -168,8 +174,8 @@ async def test_closing_the_engine_leaves_no_worker(tmp_path: Path) -> None:
     assert not workers(engine)
 
 
-async def test_a_query_that_needs_too_much_memory_takes_only_its_worker_with_it(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()), memory_limit="64MB")
+async def test_a_query_that_needs_too_much_memory_takes_only_its_worker_with_it(folder: Path) -> None:
+    engine = opened(folder, memory_limit="64MB")
     long = f"REPLACE('{'x' * 32}', 'x', '{'y' * 500}')"
     distinct = f"CONCAT({long}, CAST(l.order_id AS STRING), '-', CAST(o.id AS STRING))"
     sql = f"SELECT COUNT(DISTINCT {distinct}) AS n FROM lines AS l, orders AS o"
@@ -215,8 +221,8 @@ async def test_there_are_as_many_workers_as_cores_at_most(engine: DuckDbEngine) 
     assert 1 <= len(workers(engine)) <= cores()
 
 
-async def test_a_worker_that_ended_idle_is_replaced(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()))
+async def test_a_worker_that_ended_idle_is_replaced(folder: Path) -> None:
+    engine = opened(folder)
     path, memory, timeout, threads, _ = engine._workers._setup
     engine._workers = Workers(path, memory, timeout, threads, idle=0.0)
     await run(engine, COUNT)
