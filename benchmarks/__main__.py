@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from benchmarks import calls, grants, rubbish, state
+from benchmarks import calls, grants, queries, rubbish, state
 from benchmarks.report import Section
 
 RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
 SECTIONS: Final[dict[str, Callable[..., Section]]] = {
     "calls": calls.measure,
     "grants": grants.measure,
+    "queries": queries.measure,
     "rubbish": rubbish.measure,
     "state": state.measure,
 }

@@ -14,7 +14,8 @@ from sqlglot.errors import SqlglotError
 from contract.schema import SqlType
 from contract.verdict import NotGranted, Reason
 from queries.bigquery_dialect import to_bigquery
-from queries.govern import ROW, Shape, rewrite
+from queries.conditions import ROW
+from queries.govern import Shape, rewrite
 from queries.resolve import base_table
 from queries.template import Template
 

@@ -13,6 +13,7 @@ from typing import Final
 from sqlglot import exp
 
 from contract.schema import SqlType
+from queries.conditions import is_scoped
 from queries.duckdb_types import TYPES, duckdb_type
 from queries.names import output_items
 from queries.typed import type_of
@@ -110,6 +111,9 @@ def _in(node: exp.Expr) -> exp.Expr:
     if unnest is None:
         return node
     array = unnest.expressions[0]
+    if is_scoped(node):
+        # Joined and not searched, so that a long list costs no more than a short one.
+        return exp.EQ(this=node.this, expression=exp.Any(this=array))
     if not isinstance(array.this, exp.Parameter):
         return call("gsql_in_array", node.this, array)
     # No argument holds a NULL element. A NULL array holds nothing, where DuckDB would answer NULL.

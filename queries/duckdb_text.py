@@ -11,11 +11,12 @@ import sqlglot
 
 from contract.verdict import NotGranted, Reason
 from queries import duckdb_aggregates, duckdb_calls, duckdb_casts, duckdb_moments, duckdb_nested, duckdb_numbers  # noqa: F401  their rules register themselves
+from queries.conditions import ROW
 from queries.duckdb_dialect import to_duckdb
 from queries.duckdb_expansion import MAX_EXPANDED, expanded
 from queries.duckdb_types import duckdb_type
 from queries.errors import TemplateError
-from queries.govern import DATA_SCHEMA, ROW, Shape, rewrite
+from queries.govern import DATA_SCHEMA, Shape, rewrite
 from queries.template import Template
 from queries.typed import declared_type
 

@@ -9,40 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Final
 
 from sqlglot import exp
 
 from contract.authority import Authority
 from contract.schema import Column, Mode, SqlType, Table
-from contract.scope import Constraint, ConstraintValue, Mask, Sensitivity
+from contract.scope import Mask, Sensitivity
 from contract.verdict import NotGranted, Reason
+from queries.conditions import ROW, Condition, conditions_of, stored, test_of
 from queries.groups import is_stored_subject
 from queries.masks import masked
 from queries.resolve import base_columns, base_table, is_supplied
-from queries.scalars import Unfit, scalar
 from queries.supplied import attach, bound_fields, reference
 from queries.template import Template
-from queries.typed import Type, declared_type, set_type
+from queries.typed import Type, set_type
 
 DATA_SCHEMA: Final = "__data"
-ROW: Final = "_b"
 SUBJECT: Final = "_subject"
-_ORDERED: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64, SqlType.DATE, SqlType.TIMESTAMP)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One bound condition on a base table's column; ``kind`` is of the constraint vocabulary."""
-
-    table: str
-    column: str
-    kind: str
-    parameter: str
-    type: SqlType
-    repeated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +64,9 @@ def govern(template: Template, authority: Authority) -> Governed:
         column = _constrained(template, name)
         table = name.split(".")[0]
         _check_reach(template, authority, table, column.name)
-        for kind, value in _members(constraint):
-            parameter = f"__s{len(conditions)}"
-            repeated = kind in ("one_of", "not_one_of")
-            conditions.append(Condition(table, column.name, kind, parameter, column.type, repeated))
-            values[parameter] = _bound(column, kind, value)
+        for condition, value in conditions_of(table, column, constraint, len(conditions)):
+            conditions.append(condition)
+            values[condition.parameter] = value
     for name in authority.masks:
         _column(template, name)
     masks = tuple((name, mask) for name, mask in sorted(authority.masks.items()) if name in template.columns_read)
@@ -170,13 +152,13 @@ def _governed(node: exp.Table, name: str, template: Template, shape: Shape, mask
     shown: list[exp.Expr] = []
     for column in table.columns:
         if column.name in base_columns(node):
-            value: exp.Expr = _own(column)
+            value: exp.Expr = stored(column)
             mask = masks.get(f"{name}.{column.name}")
             shown.append(_named(column.name, value if mask is None else masked(column, mask, value)))
     rule = template.minimum_group
     if rule is not None and rule.table == name and (subject := table.column(rule.column)) is not None:
         # Counted as it is stored: a mask would make one subject of many, or none of any.
-        shown.append(_named(SUBJECT, _own(subject)))
+        shown.append(_named(SUBJECT, stored(subject)))
     if not shown:
         one = exp.Literal.number(1)
         set_type(one, Type(SqlType.INT64, literal=True))
@@ -187,7 +169,7 @@ def _governed(node: exp.Table, name: str, template: Template, shape: Shape, mask
         alias=exp.TableAlias(this=exp.to_identifier(ROW, quoted=True)),
     )
     select = exp.Select(expressions=shown, from_=exp.From(this=physical))
-    wanted = [_condition(condition, table) for condition in shape.conditions if condition.table == name]
+    wanted = [test_of(condition, table) for condition in shape.conditions if condition.table == name]
     if wanted:
         select.set("where", exp.Where(this=exp.and_(*wanted, copy=False)))
     alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
@@ -201,40 +183,8 @@ def _table(template: Template, name: str) -> Table:
     return table
 
 
-def _condition(condition: Condition, table: Table) -> exp.Expr:
-    held_column = table.column(condition.column)
-    if held_column is None:
-        raise RuntimeError("a condition is on a declared column")
-    column = _own(held_column)
-    held = exp.Parameter(this=exp.Var(this=condition.parameter))
-    set_type(held, Type(condition.type, array=condition.repeated))
-    test: exp.Expr
-    match condition.kind:
-        case "one_of" | "not_one_of":
-            test = exp.In(this=column, unnest=exp.Unnest(expressions=[held]))
-            if condition.kind == "not_one_of":
-                test = exp.Not(this=test)
-        case "max":
-            test = exp.LTE(this=column, expression=held)
-        case "min":
-            test = exp.GTE(this=column, expression=held)
-        case "prefix":
-            test = exp.StartsWith(this=column, expression=held)
-        case _:
-            raise NotGranted(Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint is of an unknown kind")
-    present = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
-    return exp.Paren(this=exp.And(this=present, expression=test))
-
-
 def _named(name: str, value: exp.Expr) -> exp.Alias:
     return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
-
-
-def _own(column: Column) -> exp.Column:
-    """A column of the base table itself, as it is stored."""
-    node = exp.Column(this=exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(ROW, quoted=True))
-    set_type(node, declared_type(column))
-    return node
 
 
 def _column(template: Template, name: str) -> Column:
@@ -257,42 +207,3 @@ def _constrained(template: Template, name: str) -> Column:
     if column.mode is Mode.REPEATED:
         raise NotGranted(Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint names a column of lists")
     return column
-
-
-def _members(constraint: Constraint) -> list[tuple[str, Any]]:
-    members = [(kind, getattr(constraint, kind)) for kind in ("one_of", "not_one_of", "max", "min", "prefix")]
-    return [(kind, value) for kind, value in members if value is not None]
-
-
-def _bound(column: Column, kind: str, value: Any) -> Any:
-    """The value or sorted list of values that a constraint binds, of the column's own type."""
-    fits = kind in ("one_of", "not_one_of")
-    fits = fits or (kind in ("max", "min") and column.type in _ORDERED)
-    fits = fits or (kind == "prefix" and column.type is SqlType.STRING)
-    try:
-        if not fits:
-            raise Unfit("has no such constraint")
-        if isinstance(value, frozenset):
-            return sorted(_value(column.type, item) for item in value)
-        return _value(column.type, value)
-    except Unfit:
-        raise NotGranted(
-            Reason.GRANT_CONSTRAINT_UNKNOWN, "a row constraint does not fit the type of its column"
-        ) from None
-
-
-def _value(kind: SqlType, value: ConstraintValue) -> str | int | float | bool | Decimal | date | datetime:
-    if kind is SqlType.STRING:
-        if not isinstance(value, str):
-            raise Unfit("must be text")
-        return value
-    if kind is SqlType.BOOL:
-        if value not in ("true", "false"):
-            raise Unfit("must be true or false")
-        return value == "true"
-    if kind is SqlType.FLOAT64:
-        return float(scalar(SqlType.NUMERIC, value))
-    if kind in _ORDERED:
-        checked: int | Decimal | date | datetime = scalar(kind, value)
-        return checked
-    raise Unfit("has a type without constraints")

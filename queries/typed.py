@@ -51,6 +51,10 @@ class Type:
             name += f"<{', '.join(f'{field} {kind}' for field, kind in self.fields)}>"
         return f"ARRAY<{name}>" if self.array else name
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Type:
+        # Types hang on every node; a copied tree shares them, for they never change.
+        return self
+
     @property
     def nested(self) -> bool:
         """Whether it is an ARRAY or a STRUCT: what has no order and no equality here."""

@@ -14,7 +14,8 @@ from typing import Final
 from sqlglot import exp
 
 from queries import govern
-from queries.govern import ROW, SUBJECT, Shape
+from queries.conditions import ROW, test_of
+from queries.govern import SUBJECT, Shape
 from queries.groups import is_stored_subject
 from queries.masks import masked
 from queries.resolve import base_table
@@ -112,7 +113,7 @@ def where_of_the_select(template: Template, shape: Shape) -> exp.Query:
         for condition in shape.conditions:
             column = template.table(name).column(condition.column)  # type: ignore[union-attr]
             if condition.table == name and isinstance(select, exp.Select) and column is not None:
-                test = govern._condition(condition, template.table(name))  # type: ignore[arg-type]
+                test = test_of(condition, template.table(name))  # type: ignore[arg-type]
                 for held in test.find_all(exp.Column):
                     held.set("table", exp.to_identifier(node.alias_or_name, quoted=True))
                 written = select.args.get("where")
@@ -141,12 +142,10 @@ def masks_in_results_only(template: Template, shape: Shape) -> exp.Query:
 def null_passes(template: Template, shape: Shape) -> exp.Query:
     """A row without a value is let through, as a careless NOT IN does."""
     tree = _govern(template, template.tree(), shape)
-    for test in list(tree.find_all(exp.Is)):
-        if isinstance(test.parent, exp.Not) and isinstance(test.this, exp.Column) and test.this.table == ROW:
-            both = test.parent.parent
-            if isinstance(both, exp.And):
-                absent = exp.Is(this=test.this.copy(), expression=exp.Null())
-                both.replace(exp.Or(this=absent, expression=both.expression.copy()))
+    for where in _filters(tree):
+        column = next(where.find_all(exp.Column))
+        absent = exp.Is(this=column.copy(), expression=exp.Null())
+        where.set("this", exp.Or(this=exp.Paren(this=where.this), expression=absent))
     return tree
 
 
