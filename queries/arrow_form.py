@@ -46,7 +46,7 @@ def conform(schema: pa.Schema, results: Sequence[ResultColumn], batch: pa.Record
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _field(column: Declared) -> pa.Field:
+def _field(column: Declared) -> pa.Field[Any]:
     kind = ARROW[column.type] if not column.fields else pa.struct([_field(field) for field in column.fields])
     if column.mode is Mode.REPEATED:
         return pa.field(column.name, pa.list_(pa.field("item", kind, nullable=False)), nullable=False)
@@ -68,8 +68,8 @@ def _list(column: Declared, array: Any) -> Any:
     flat = array.flatten()
     if flat.null_count:
         raise ResultInvalid("a repeated result column holds a NULL element")
-    lengths = pc.cast(pc.fill_null(pc.list_value_length(array), 0), pa.int32())
-    ends = pc.cumulative_sum_checked(lengths)
+    lengths: Any = pc.fill_null(pc.list_value_length(array), pa.scalar(0, pa.int32()))
+    ends: Any = pc.cumulative_sum_checked(pc.cast(lengths, pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     return pa.ListArray.from_arrays(offsets, _value(column, flat), type=_field(column).type)
 

@@ -49,7 +49,8 @@ def execute(cursor: duckdb.DuckDBPyConnection, query: Query) -> pa.RecordBatchRe
         name: duckdb.Value(value.value, duckdb.sqltype(value.type)) if isinstance(value, TypedValue) else value
         for name, value in query.values.items()
     }
-    return cursor.sql(query.text, params=values).to_arrow_reader(query.batch_rows)
+    reader: pa.RecordBatchReader = cursor.sql(query.text, params=values).to_arrow_reader(query.batch_rows)
+    return reader
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

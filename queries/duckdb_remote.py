@@ -144,11 +144,11 @@ class Worker:
         return kind, self._exactly(size)
 
     def _exactly(self, size: int) -> bytearray:
-        pipe = _open(self._process.stdout)
+        pipe = _open(self._process.stdout).fileno()
         held = bytearray(size)
         view = memoryview(held)
         while view.nbytes:
-            got = pipe.readinto(view)  # type: ignore[attr-defined]  a raw file, as it is not buffered
+            got = os.readv(pipe, [view])
             if not got:
                 raise EOFError
             view = view[got:]
