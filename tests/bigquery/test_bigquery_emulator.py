@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from google.cloud import bigquery
 
+from contract.schema import Parameter, ResultColumn
+from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
 from queries.bigquery_access import Access
@@ -26,7 +28,7 @@ from queries.duckdb_engine import DuckDbEngine
 from queries.encode import ResultEncoder
 from queries.engine import Engine
 from queries.errors import TemplateError
-from queries.template import Template
+from queries.template import Template, load_template
 from tests.authority_builder import make_authority
 from tests.bigquery import emulated
 from tests.bigquery.bigquery_world import AS_OF
@@ -224,6 +226,29 @@ async def test_arguments_of_every_type_arrive_as_they_were_bound(
         "r": ["b", "a"],
     }  # fmt: skip
     for arguments in (full, dict.fromkeys(full), {**full, "r": []}):
+        assert await body(stored, there, arguments) == await body(embedded, here, arguments)
+
+
+async def test_structs_arrive_and_come_back_nested(stored: BigQueryEngine, embedded: DuckDbEngine) -> None:
+    pair = [{"name": "a", "type": "INT64"}, {"name": "b", "type": "NUMERIC"}, {"name": "c", "type": "DATE"}]
+    given = Parameter.model_validate(
+        {"name": "p", "type": "STRUCT", "fields": pair, "nullable": True, "description": "three values"}
+    )
+    listed = parameter("r:STRING[]", nullable=True, ordered=True)
+    declared = (
+        ResultColumn.model_validate({"name": "s", "type": "STRUCT", "fields": pair}),
+        ResultColumn.model_validate({"name": "r", "type": "STRING", "mode": "REPEATED"}),
+    )
+    sql = "SELECT STRUCT(@p.a AS a, @p.b AS b, @p.c AS c) AS s, @r AS r"
+    there, here = (
+        load_template(
+            sql, name="t.sql", dataset=DATASET, tables=tables, parameters=(given, listed), results=declared,
+            ceiling=Sensitivity.RESTRICTED,
+        )
+        for tables in (SHOP, TABLES)
+    )  # fmt: skip
+    full = {"a": "9007199254740993", "b": "12345678901234567890123456789.123456789", "c": "2024-02-29"}
+    for arguments in ({"p": full, "r": ["b", "a", "b"]}, {"p": full, "r": []}, {"p": None, "r": None}):
         assert await body(stored, there, arguments) == await body(embedded, here, arguments)
 
 

@@ -76,7 +76,7 @@ def test_tables_are_named_whole_and_governed() -> None:
     text = text_of(
         stored_template("SELECT COUNT(*) AS n FROM orders", "n:INT64"), rows={"orders.region": {"one_of": ["EU"]}}
     )
-    assert "FROM `data-project`.`shop_data`.`orders` AS `_b` WHERE" in text
+    assert "FROM `data-project.shop_data.orders` AS `_b` WHERE" in text
     assert "`_b`.`region` IN UNNEST(@__s0)" in text
     assert "EU" not in text
 
