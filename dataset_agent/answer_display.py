@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any, Final
 
-from contract.result import ResultDocument
+from contract.call import ARROW_MEDIA_TYPE
+from contract.result import ResultDocument, StoredResult
 from contract.verdict import Verdict
 from dataset_agent.console import note, say, table
 from dataset_agent.next_steps import with_next
@@ -27,7 +29,11 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
         if shown["missing"]:
             note(f"  next: {_completed_call(shown, principal)}")
         return
-    result_table(answer.document, f"{shown['dataset']} {shown['dataset_version']} {shown['capability']}", limit=limit)
+    title = f"{shown['dataset']} {shown['dataset_version']} {shown['capability']}"
+    if isinstance(answer.document, StoredResult):
+        described_table(shown["result"], title)
+    else:
+        result_table(answer.document, title, limit=limit)
     cache = shown["cache"]
     note(f"cache {cache['outcome']}, as of {cache['as_of']}; provenance verified")
 
@@ -58,6 +64,22 @@ def result_table(document: ResultDocument, title: str, *, limit: int) -> None:
         note(f"{hidden} more rows: --rows {len(result['rows'])} shows them, --json prints all")
     if result["truncated"]:
         note("the dataset agent cut the result at its limit of rows: ask for less")
+
+
+def described_table(result: Mapping[str, Any], title: str) -> None:
+    """What is known of rows that are not here: how many, how large, and of which columns."""
+    form = "Arrow" if result["media_type"] == ARROW_MEDIA_TYPE else "JSON"
+    title = f"{title}: {result['row_count']} rows, {result['size']:,} bytes of {form}"
+    table(title, ("column", "type", "mode"), [_column(column) for column in result["schema"]])
+    if result["truncated"]:
+        note("the dataset agent cut the result at its limit of rows: ask for less")
+
+
+def _column(column: Mapping[str, Any]) -> tuple[str, str, str]:
+    kind = str(column["type"])
+    if fields := column.get("fields"):
+        kind += f"<{', '.join(' '.join(_column(field)[:2]) for field in fields)}>"
+    return str(column["name"]), kind, str(column["mode"])
 
 
 def _cell(value: Any) -> str:

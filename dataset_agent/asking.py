@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.result import ResultDocument, StoredResult
 from contract.settings import Settings
 from dataset_agent.answer_display import show
 from dataset_agent.completing import asked_for, can_be_asked
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_OF, AsJson, note, print_json, progress
 from dataset_agent.login import As
+from dataset_agent.result_options import Format, FormatOption, Output, Place, Save
 from evidence.artifact import Artifact, write_artifact
 from root_agent.asking import MAX_QUESTION_CHARS, Answer, Wanted
 
-Save = Annotated[Path | None, typer.Option(help="Save rows and provenance for `provenance verify`.")]
 Rows = Annotated[int, typer.Option(min=0, help="Show at most so many rows; --json prints all.")]
 
 _SHOWN_ROWS: Final = 25
@@ -29,6 +28,8 @@ _SHOWN_ROWS: Final = 25
 def ask(
     question: Annotated[str, typer.Argument(help="A question in words; - reads standard input.")],
     as_: As,
+    output: Output = None,
+    form: FormatOption = Format.JSON,
     save: Save = None,
     rows: Rows = _SHOWN_ROWS,
     as_json: AsJson = False,
@@ -36,7 +37,7 @@ def ask(
     """Ask in words. The answer is GRANTED with rows, REFUSED or INDETERMINATE."""
     # one character more than is allowed, so that a longer text is refused and not cut
     words = sys.stdin.read(MAX_QUESTION_CHARS + 1) if question == "-" else question
-    _answer(as_, {"question": words}, save, rows, as_json)
+    _answer(as_, {"question": words}, Place(output, form, save), rows, as_json)
 
 
 def call(
@@ -49,39 +50,58 @@ def call(
     task: Annotated[
         str | None, typer.Option(help="The task of an earlier call that missed arguments, to complete it.")
     ] = None,
+    output: Output = None,
+    form: FormatOption = Format.JSON,
     save: Save = None,
     rows: Rows = _SHOWN_ROWS,
     as_json: AsJson = False,
 ) -> None:
     """Call one capability with typed arguments."""
     wanted = {"dataset": dataset, "capability": capability, "arguments": list(arg or []), "task": task}
-    _answer(as_, wanted, save, rows, as_json)
+    _answer(as_, wanted, Place(output, form, save), rows, as_json)
 
 
-def _answer(principal: str, wanted: dict[str, Any], save: Path | None, rows: int, as_json: bool) -> None:
+def _answer(principal: str, wanted: dict[str, Any], place: Place, rows: int, as_json: bool) -> None:
     if "question" in wanted:
         Wanted.of(question=wanted["question"])  # before ADK is loaded, which takes seconds
     settings = load_settings()
-    if save is not None:
-        _check_place(save)
-    answer, shown = _answered(settings, principal, wanted)
+    place.check()
+    answer, shown = _answered(settings, principal, wanted, place)
     while can_be_asked(answer, as_json=as_json) and (arguments := asked_for(answer)) is not None:
-        answer, shown = _answered(settings, principal, completed(shown, arguments))
-    saved = save is not None and _saved(answer, save)
+        answer, shown = _answered(settings, principal, completed(shown, arguments), place)
+    saved = place.save is not None and _saved(answer, place.save)
     if as_json:
         print_json(shown)
     else:
         show(answer, shown, principal=principal, limit=rows)
-    if save is not None and not as_json:
-        note(f"saved in {save}: dataset-agent provenance verify {save}" if saved else "there are no rows to save")
+        _say_where(answer, place, saved)
     raise typer.Exit(EXIT_OF[answer.verdict])
 
 
-def _answered(settings: Settings, principal: str, wanted: dict[str, Any]) -> tuple[Answer, dict[str, Any]]:
-    with progress("asking") as watch:
+def _answered(
+    settings: Settings, principal: str, wanted: dict[str, Any], place: Place
+) -> tuple[Answer, dict[str, Any]]:
+    with progress("starting"):  # ADK takes seconds to load
         from dataset_agent.answering import answer_to
+    asked = answer_to(
+        settings, principal, wanted, output=place.output, media_type=place.form.media_type, during=progress
+    )
+    return asyncio.run(asked)
 
-        return asyncio.run(answer_to(settings, principal, wanted, watch))
+
+def _say_where(answer: Answer, place: Place, saved: bool) -> None:
+    """What was written, and how it is verified."""
+    if place.output is not None and answer.document is not None:
+        note(f"the rows are in {place.output}")
+    elif isinstance(answer.document, StoredResult):
+        note("they are too many to be shown: the same command with --output FILE writes them to a file")
+    if place.save is None:
+        return
+    if not saved:
+        note("there are no rows to save")
+        return
+    apart = f" --result {place.output or 'FILE'}" if isinstance(answer.document, StoredResult) else ""
+    note(f"saved in {place.save}: dataset-agent provenance verify {place.save}{apart}")
 
 
 def completed(shown: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -91,19 +111,12 @@ def completed(shown: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any
 
 
 def _saved(answer: Answer, path: Path) -> bool:
-    """What an auditor needs in one file: the root agent's statement, with those of all who answered inside."""
+    """What an auditor needs in one file: the root agent's statement, with those of all who answered inside.
+
+    Rows that were fetched stay in the file they were written to.
+    """
     if answer.document is None or answer.asking.relayed is None:
         return False
-    write_artifact(path, Artifact(envelope=dict(answer.asking.relayed), body=answer.document.body))
+    body = answer.document.body if isinstance(answer.document, ResultDocument) else None
+    write_artifact(path, Artifact(envelope=dict(answer.asking.relayed), body=body))
     return True
-
-
-def _check_place(path: Path) -> None:
-    """Before anything is asked: rows that cannot be kept are not fetched."""
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise DatasetAgentError(
-            Component.COMMAND,
-            Category.INVALID_INPUT,
-            "command.save.place",
-            f"--save {path} cannot be written: name a file in a folder that exists",
-        )

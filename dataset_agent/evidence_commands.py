@@ -19,6 +19,7 @@ from dataset_agent.pinned import audited_agent
 from evidence.checkpoint import InvalidReceipt, Receipt
 from evidence.entry import Entry
 from evidence.reader import LedgerFile
+from evidence.row import Kind
 from evidence.verify import LedgerReport, verify_ledger
 from grants.trust import TrustedAgent, load_trust
 
@@ -35,6 +36,8 @@ _COLUMNS: Final = {
     "capability": "capability",
     "cache": "cache",
     "rows": "rows_returned",
+    "kind": "kind",
+    "bytes": "bytes_released",
 }
 _LEAD: Final = ("#", "when", "verdict", "cache", "rows")
 
@@ -155,6 +158,8 @@ def _row(entry: Entry) -> dict[str, Any]:
 def _cell(row: dict[str, Any], name: str) -> Any:
     if name == "recorded_at":  # to the second; --json has the microseconds
         return str(row[name]).partition(".")[0].replace("T", " ")
+    if name == "kind":  # most are
+        return None if row[name] == Kind.TERMINAL.value else row[name]
     if name in ("dataset", "capability"):
         return row[name] or row[f"requested_{name}"]
     return row[name]

@@ -9,14 +9,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from contract.canonical import InvalidJson, parse_json
-from contract.schema import ResultColumn
 from contract.settings import Settings
 from contract.signing import PublicKey
-from dataset_agent.answer_display import result_table
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, fail, note, print_json, say, table
 from dataset_agent.pinned import audited_agent
-from delegation.result_form import read_result
+from dataset_agent.result_rows import held_rows
 from evidence.artifact import MAX_ARTIFACT_BYTES, Artifact, read_artifact
 from evidence.dsse import InvalidProvenance, payload_of
 from evidence.predicate import Statement
@@ -38,6 +36,9 @@ def verify(
     agent: Annotated[
         str | None, typer.Option(help="The agent that signed; default: the configured one that it says.")
     ] = None,
+    result: Annotated[
+        Path | None, typer.Option(help="The file that the rows were written to: ask --output FILE.")
+    ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="Show the rows that are vouched for.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -47,10 +48,11 @@ def verify(
     """
     settings = load_settings()
     artifact = read_artifact(file)
+    held = held_rows(artifact, result)
     signer = audited_agent(settings, agent or _configured(artifact, settings))
     agents = load_trust(settings.trust_path).agents
     try:
-        statement, key = verify_saved(artifact.envelope, signer.every_key, body=artifact.body, agent_id=signer.id)
+        statement, key = verify_saved(artifact.envelope, signer.every_key, body=held.content, agent_id=signer.id)
         branches = verify_tree(statement, {name: pinned.every_key for name, pinned in agents.items()})
     except InvalidProvenance as error:
         if as_json:
@@ -64,7 +66,7 @@ def verify(
     if as_json:
         signed_by = {"agent_id": signer.id, "kid": key.thumbprint, "retired": retired}
         told = {"verified": True, "signed_by": signed_by, "statement": statement.to_json(), "tree": _told(tree, agents)}
-        print_json(told | {"result": _read(artifact.body)})
+        print_json(told | {"result": held.as_json()})
         return
     say(f"The provenance holds: signed by {signer.id}")
     say("The rows are the bytes it speaks of.")
@@ -74,7 +76,7 @@ def verify(
     if branches:
         _show_tree(tree, agents)
     if rows:
-        _show_rows(statement, artifact.body)
+        held.show(statement)
 
 
 def _show_tree(tree: Branch, agents: Mapping[str, TrustedAgent]) -> None:
@@ -158,17 +160,6 @@ def _facts(statement: Statement, key: PublicKey, retired: bool) -> list[tuple[st
     ]
 
 
-def _show_rows(statement: Statement, body: bytes) -> None:
-    result, count = _read(body), statement.predicate.authorization.rows_returned
-    try:  # signed bytes need not have the form of a result
-        columns = [ResultColumn.model_validate(column) for column in result["schema"]]
-        document = read_result(body, columns, max_rows=count)
-    except (TypeError, KeyError, ValueError):
-        note(f"the rows are not shown: these bytes ({statement.predicate.result.media_type}) are no table of rows")
-        return
-    result_table(document, "", limit=count)
-
-
 def _configured(artifact: Artifact, settings: Settings) -> str:
     """Of the two agents of the settings the one that the file says to be of; that it is, its key has to prove."""
     return settings.root_id if _named(artifact) == settings.root_id else settings.agent_id
@@ -187,11 +178,3 @@ def _named(artifact: Artifact) -> str | None:
     except (InvalidProvenance, InvalidJson, KeyError, TypeError):
         return None
     return name if isinstance(name, str) else None
-
-
-def _read(body: bytes) -> Any:
-    """The result as JSON; ``None`` where it is something else."""
-    try:
-        return parse_json(body, limit=MAX_ARTIFACT_BYTES)
-    except InvalidJson:
-        return None

@@ -30,7 +30,8 @@ from grants.trust import TrustedAgent
 from queries.document import head, tail
 
 _MAX_PROBLEM: Final = 64 * 1024
-_AT_ONCE: Final = 256 * 1024
+_MAX_HEAD: Final = 256 * 1024
+"""Of a document before its first row."""
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 
 Progress = Callable[[int, int], None]
@@ -117,7 +118,7 @@ class Download:
         try:
             async with http.stream("GET", address, headers=asked) as response:
                 await self._check(response)
-                async for piece in response.aiter_raw(_AT_ONCE):
+                async for piece in response.aiter_raw():  # as it comes: what breaks off has come so far
                     self._take(piece)
         except httpx.TimeoutException as error:
             raise NotGranted(Reason.REMOTE_TIMEOUT, "the dataset agent sent nothing for too long") from error
@@ -154,8 +155,8 @@ class Download:
         if self.received + len(piece) > self.stored.size:
             raise _other_bytes()
         self._digest.update(piece)
-        if len(self._start) < _AT_ONCE:
-            self._start = (self._start + piece)[:_AT_ONCE]
+        if len(self._start) < _MAX_HEAD:
+            self._start = (self._start + piece)[:_MAX_HEAD]
         self._end = (self._end + piece)[-1024:]
         self.sink.write(piece)
         self.received += len(piece)
@@ -178,7 +179,7 @@ async def _refusal(response: httpx.Response) -> NotGranted:
 
 async def _bounded(response: httpx.Response) -> bytes:
     body = bytearray()
-    async for piece in response.aiter_raw(_MAX_PROBLEM):
+    async for piece in response.aiter_raw():
         body += piece
         if len(body) > _MAX_PROBLEM:
             return b""

@@ -1,4 +1,7 @@
-"""An artifact in a file: ``{"envelope": …, "result_base64": …}``, to be verified where nothing runs."""
+"""An artifact in a file: ``{"envelope": …, "result_base64": …}``, to be verified where nothing runs.
+
+Without ``result_base64`` the rows are in a file of their own.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,21 @@ MAX_ARTIFACT_BYTES: Final = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Result bytes as they were sent, and the envelope they came with; *unverified*."""
+    """Result bytes as they were sent, and the envelope they came with; *unverified*.
+
+    ``body`` is ``None`` where the rows were fetched into a file of their own.
+    """
 
     envelope: dict[str, Any]
-    body: bytes
+    body: bytes | None
 
 
 def write_artifact(path: Path, artifact: Artifact) -> None:
     """Write the file whole or not at all, readable by its user only. Raises ``OSError``."""
-    text = json.dumps({"envelope": artifact.envelope, "result_base64": base64.b64encode(artifact.body).decode("ascii")})
+    told: dict[str, Any] = {"envelope": artifact.envelope}
+    if artifact.body is not None:
+        told["result_base64"] = base64.b64encode(artifact.body).decode("ascii")
+    text = json.dumps(told)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -58,9 +67,13 @@ def read_artifact(path: Path) -> Artifact:
         value = orjson.loads(data)  # the strict reader is for what is signed; nothing here is trusted yet
     except orjson.JSONDecodeError as error:
         raise _malformed(path, "it is not JSON") from error
-    if not isinstance(value, dict) or set(value) != {"envelope", "result_base64"}:
-        raise _malformed(path, "it must have exactly the members envelope and result_base64")
-    envelope, result = value["envelope"], value["result_base64"]
+    if not isinstance(value, dict) or set(value) | {"result_base64"} != {"envelope", "result_base64"}:
+        raise _malformed(
+            path, "it must have exactly the members envelope and, unless its rows are apart, result_base64"
+        )
+    envelope, result = value["envelope"], value.get("result_base64")
+    if isinstance(envelope, dict) and "result_base64" not in value:
+        return Artifact(envelope, None)
     if not isinstance(envelope, dict) or not isinstance(result, str):
         raise _malformed(path, "envelope must be an object and result_base64 text")
     try:

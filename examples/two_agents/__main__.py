@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from contract.result import ResultDocument
 from contract.settings import Settings
 from contract.verdict import Verdict
 from dataset_agent.answer_display import result_table
@@ -95,10 +96,10 @@ def _asked(story: Story, homes: Homes) -> Answer:
     answer, shown = asyncio.run(answer_to(homes.root, "process_engineer", {"question": QUESTION}))
     document = answer.document
     outcome = f"{answer.verdict} {answer.decision.reason}"
-    if document is not None:
+    if isinstance(document, ResultDocument):
         outcome += f": {document.row_count} rows of {PURIFICATION}, completed by {CHROMATOGRAPHY}"
     story.step(f"process_engineer asks: {QUESTION}", outcome, answer.verdict is Verdict.GRANTED)
-    if document is not None:
+    if isinstance(document, ResultDocument):
         story.show("result", shown["result"], lambda: result_table(document, "", limit=document.row_count))
     refused, _ = asyncio.run(answer_to(homes.root, "analyst", {"question": QUESTION}))
     kept = refused.verdict is Verdict.REFUSED and refused.asking.plan is None
@@ -166,7 +167,7 @@ def _rows(settings: Settings) -> int:
 
 
 def _save(answer: Answer, path: Path) -> None:
-    if answer.document is not None and answer.asking.relayed is not None:
+    if isinstance(answer.document, ResultDocument) and answer.asking.relayed is not None:
         write_artifact(path, Artifact(dict(answer.asking.relayed), answer.document.body))
 
 
@@ -175,7 +176,7 @@ def _proven(story: Story, homes: Homes, saved: Path) -> None:
     agents = load_trust(homes.root.trust_path).agents
     keys = {name: agent.every_key for name, agent in agents.items()}
     artifact = read_artifact(saved)
-    statement, _ = verify_saved(artifact.envelope, keys[ROOT], body=artifact.body, agent_id=ROOT)
+    statement, _ = verify_saved(artifact.envelope, keys[ROOT], body=artifact.body or b"", agent_id=ROOT)
     levels = [(0, statement), *((level, branch.statement) for level, branch in walk(verify_tree(statement, keys)))]
     tree: list[dict[str, Any]] = [
         {
