@@ -48,14 +48,19 @@ def to_bigquery(tree: exp.Query, tables: Mapping[str, str], absent: frozenset[st
 
 
 def physical(source: str, alias: str) -> exp.Table:
-    """``project.dataset.table`` as a node, each part in back-ticks; a project may have dots itself."""
+    """``project.dataset.table`` as a node, the whole in back-ticks; a project may have dots itself.
+
+    In parts of their own GoogleSQL would read a path of an alias or column that has the project's name.
+    """
     project, dataset, table = source.rsplit(".", 2)
-    return exp.Table(
+    node = exp.Table(
         this=exp.to_identifier(table, quoted=True),
         db=exp.to_identifier(dataset, quoted=True),
         catalog=exp.to_identifier(project, quoted=True),
         alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
     )
+    node.meta["quoted_table"] = True
+    return node
 
 
 def _changed(node: exp.Expr, tables: Mapping[str, str], absent: frozenset[str]) -> exp.Expr:

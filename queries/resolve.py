@@ -6,7 +6,7 @@ Scopes are walked after ``qualify`` only, and what a table node is stays on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,7 @@ from queries.unresolved import place, unresolved
 _BASE: Final = "base_table"
 _COLUMNS: Final = "base_columns"
 _SUPPLIED: Final = "supplied_relation"
+_TAKEN: Final = "a declared table, dataset or project"
 _JOINS: Final = ("", "INNER", "CROSS", "OUTER")
 Relation = Table | SuppliedRelation
 
@@ -50,10 +51,13 @@ class Resolved:
         return min(found, key=place, default=None)
 
 
-def resolve(tree: exp.Query, relations: Sequence[Relation]) -> Resolved:
-    """Qualify ``tree`` over ``relations``. Raises ``Refused`` for a name that is not settled."""
+def resolve(tree: exp.Query, relations: Sequence[Relation], reserved: Collection[str] = ()) -> Resolved:
+    """Qualify ``tree`` over ``relations``. Raises ``Refused`` for a name that is not settled.
+
+    ``reserved`` are names of datasets and projects, which no alias may have.
+    """
     declared = {relation.name: relation for relation in relations}
-    _check_sources(tree, declared)
+    _check_sources(tree, declared, {name.lower() for name in reserved})
     for select in tree.find_all(exp.Select):
         _check_projections(select)
     for query in [tree, *tree.find_all(exp.Select, exp.SetOperation)]:
@@ -105,12 +109,12 @@ def base_columns(node: exp.Table) -> tuple[str, ...]:
     return tuple(node.meta[_COLUMNS])
 
 
-def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
+def _check_sources(tree: exp.Query, declared: Mapping[str, Relation], reserved: set[str]) -> None:
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    taken = {name.lower() for name in declared}
+    taken = {name.lower() for name in declared} | reserved
     for cte in tree.find_all(exp.CTE):
         if cte.alias.lower() in taken:
-            raise Refused(f"WITH {cte.alias} has the name of a declared table", cte)
+            raise Refused(f"WITH {cte.alias} has the name of {_TAKEN}", cte)
     for table in tree.find_all(exp.Table):
         if table.args.get("db") or table.args.get("catalog"):
             raise Refused("a table is named by its declared name alone, without a dataset or project", table)
@@ -118,7 +122,7 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
             raise Refused(f"table {table.name} is not declared by the dataset", table)
         alias = table.alias
         if alias and alias.lower() in taken and alias != table.name:
-            raise Refused(f"the alias {alias} has the name of a declared table", table)
+            raise Refused(f"the alias {alias} has the name of {_TAKEN}", table)
     for join in tree.find_all(exp.Join):
         if join.text("kind").upper() not in _JOINS:
             raise Refused(f"a {join.text('kind')} JOIN is not accepted", join)
@@ -127,13 +131,13 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation]) -> None:
     for unnest in tree.find_all(exp.Unnest):
         alias = unnest.args["alias"].columns[0].name if isinstance(unnest.parent, (exp.From, exp.Join)) else ""
         if alias.lower() in taken:
-            raise Refused(f"the alias {alias} has the name of a declared table", unnest)
+            raise Refused(f"the alias {alias} has the name of {_TAKEN}", unnest)
     for derived in tree.find_all(exp.Subquery):
         if isinstance(derived.parent, (exp.From, exp.Join)):
             if not derived.alias:
                 raise Refused("a query in FROM needs an alias", derived)
             if derived.alias.lower() in taken:
-                raise Refused(f"the alias {derived.alias} has the name of a declared table", derived)
+                raise Refused(f"the alias {derived.alias} has the name of {_TAKEN}", derived)
 
 
 def _check_unnest_join(join: exp.Join) -> None:

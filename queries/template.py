@@ -102,7 +102,7 @@ def load_template(
         for parameter in parameters:
             _check_declaration(parameter)
         relations = _relations(tables, supplied)
-        resolved = resolve(parse(sql), relations)
+        resolved = resolve(parse(sql), relations, _reserved(dataset, tables))
         if minimum_group is not None:
             apply_rule(resolved, minimum_group, tables, parameters)
         written = resolved.tree.copy()
@@ -138,6 +138,11 @@ def load_template(
         _tree=resolved.tree,
         _written=written,
     )
+
+
+def _reserved(dataset: str, tables: Sequence[Table]) -> set[str]:
+    """Names of the dataset, and of BigQuery's projects and datasets."""
+    return {dataset, *(part for table in tables if table.bigquery for part in table.bigquery.rsplit(".", 2)[:2])}
 
 
 def _relations(tables: Sequence[Table], supplied: SuppliedRelation | None) -> tuple[Relation, ...]:

@@ -11,6 +11,7 @@ from sqlglot.errors import SqlglotError
 
 from queries.errors import Refused, line_of
 
+_COLUMN: Final = re.compile(r"Column '([^']+)' could not be resolved(?! for table)")
 _UNKNOWN: Final = re.compile(r"Unknown (table|column|output column): (\S+)")
 
 
@@ -34,6 +35,15 @@ def unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Relat
     if unknown is not None:
         return _unknown(unknown[1], unknown[2], tree, declared)
     line = re.search(r"Line: (\d+)", text)
+    column = _COLUMN.match(text)
+    if column is not None:
+        found = _alias_of(column[1], tree)
+        if found is not None:
+            return Refused(
+                f"{column[1][:80]} is an output alias, which only GROUP BY, HAVING, QUALIFY and ORDER BY see; "
+                "write the expression out",
+                found,
+            )
     message = re.sub(r"\s*Line: \d+, Col: \d+\.?", "", text).rstrip(". ")
     return Refused(message[:200], line=int(line[1]) if line else None)
 
@@ -49,6 +59,16 @@ def _unknown(kind: str, name: str, tree: exp.Expr, declared: Mapping[str, Relati
         if table is not None and table.column(column.name) is None:
             return Refused(f"table {table.name} has no column {name[:80]}", column)
     return Refused(f"there is no column {name[:80]} here", said[0] if said else None)
+
+
+def _alias_of(name: str, tree: exp.Expr) -> exp.Column | None:
+    """The first column of that name without a table whose own query has an output alias of that name."""
+    for column in tree.find_all(exp.Column):
+        items = column.parent_select.expressions if column.parent_select is not None else []
+        aliased = any(item.alias.lower() == name.lower() for item in items)
+        if aliased and column.name.lower() == name.lower() and not column.table:
+            return column
+    return None
 
 
 def _source(column: exp.Column) -> str:

@@ -113,6 +113,11 @@ HINTS: Final = {
     "CONTAINS_SUBSTR": "differs by engine; use STRPOS(LOWER(…), LOWER(…)) > 0",
     "IEEE_DIVIDE": "makes NaN; use SAFE_DIVIDE",
 }
+# Words before a parenthesis that are no functions.
+CONSTRUCTS: Final = {
+    **dict.fromkeys(("PIVOT", "UNPIVOT", "LATERAL", "ROLLUP", "CUBE", "GROUPING SETS", "OPTIONS"), "is not accepted"),
+}
+TABLE_FUNCTIONS: Final = frozenset({"APPENDS", "CHANGES", "EXTERNAL_QUERY", "GAP_FILL", "RANGE_SESSIONIZE", "VECTOR_SEARCH"})
 DECLINED: Final[dict[type[exp.Expr], str]] = {
     exp.Placeholder: "a positional parameter has no name; use @name",
     exp.Lateral: "LATERAL is not accepted",
@@ -121,7 +126,7 @@ DECLINED: Final[dict[type[exp.Expr], str]] = {
 }
 ARGUMENT_NAMES: Final = {
     "with_": "WITH", "pivots": "PIVOT", "sample": "TABLESAMPLE", "system_time": "FOR SYSTEM_TIME", "version": "a version",
-    "method": "NATURAL", "hint": "a hint", "by_name": "BY NAME", "recursive": "RECURSIVE", "kind": "AS VALUE",
+    "method": "NATURAL or ASOF", "hint": "a hint", "by_name": "BY NAME", "recursive": "RECURSIVE", "kind": "AS VALUE",
     "rollup": "ROLLUP", "cube": "CUBE", "grouping_sets": "GROUPING SETS", "all": "ALL", "windows": "WINDOW",
     "db": "another dataset", "catalog": "another project", "columns": "a list of column names after an alias",
     "joins": "a join in parentheses",

@@ -23,7 +23,7 @@ from tests.queries.world import DATASET, parameter
 UNLIMITED = Shape((), ())
 SOURCES = {table.name: str(table.bigquery) for table in STORED}
 SHIPPED = [
-    loaded(folder, manifest, capability, tuple(in_bigquery(table, "d") for table in manifest.tables))
+    loaded(folder, manifest, capability, tuple(in_bigquery(table, "a_dataset_of_theirs") for table in manifest.tables))
     for folder, manifest in manifests()
     for capability in manifest.capabilities
     if capability.template

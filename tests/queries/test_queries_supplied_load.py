@@ -14,7 +14,7 @@ PLAIN = "SELECT p.order_id FROM peaks AS p ORDER BY 1"
 REFUSED = {
     "a column it does not have": ("SELECT p.height AS h FROM peaks AS p ORDER BY 1", "table peaks has no column height"),
     "its name in another case": ("SELECT p.order_id FROM Peaks AS p ORDER BY 1", "table Peaks is not declared"),
-    "a qualified name": ("SELECT p.order_id FROM other.peaks AS p ORDER BY 1", "another dataset is not accepted"),
+    "a qualified name": ("SELECT p.order_id FROM other.peaks AS p ORDER BY 1", "declared name alone"),
     "a qualified name in back-ticks": ("SELECT p.order_id FROM `a.b.peaks` AS p ORDER BY 1", "declared name alone|not accepted"),
     "a CTE of its name": ("WITH peaks AS (SELECT id FROM orders) SELECT id AS order_id FROM peaks ORDER BY 1", "WITH peaks has the name"),
     "a CTE of its name in another case": ("WITH PEAKS AS (SELECT id FROM orders) SELECT p.order_id FROM peaks AS p, PEAKS AS q ORDER BY 1", "WITH PEAKS has the name"),
