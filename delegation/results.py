@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -39,7 +39,10 @@ Progress = Callable[[int, int], None]
 
 
 class Sink(Protocol):
-    """Where the bytes go. Nothing in it may be used before the download is whole."""
+    """Where the bytes go. Nothing in it may be used before the download is whole.
+
+    What ``write`` returns is awaited where it can be: so a sink may take its time.
+    """
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -119,7 +122,7 @@ class Download:
             async with http.stream("GET", address, headers=asked) as response:
                 await self._check(response)
                 async for piece in response.aiter_raw():  # as it comes: what breaks off has come so far
-                    self._take(piece)
+                    await self._take(piece)
         except httpx.TimeoutException as error:
             raise NotGranted(Reason.REMOTE_TIMEOUT, "the dataset agent sent nothing for too long") from error
         except (httpx.RequestError, OSError) as error:
@@ -151,14 +154,16 @@ class Download:
             if found is None or tuple(map(int, found.groups())) != (self.received, size - 1, size):
                 raise _unasked()
 
-    def _take(self, piece: bytes) -> None:
+    async def _take(self, piece: bytes) -> None:
         if self.received + len(piece) > self.stored.size:
             raise _other_bytes()
         self._digest.update(piece)
         if len(self._start) < _MAX_HEAD:
             self._start = (self._start + piece)[:_MAX_HEAD]
         self._end = (self._end + piece)[-1024:]
-        self.sink.write(piece)
+        taking = self.sink.write(piece)
+        if isinstance(taking, Awaitable):
+            await taking
         self.received += len(piece)
         if self.progress is not None:
             self.progress(self.received, self.stored.size)

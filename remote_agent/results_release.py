@@ -255,6 +255,8 @@ class Release:
                     raise NotGranted(Reason.CANCELLED, "the reader takes nothing any more")
             sending.result()
             self._sent += len(data)
+        except OSError as error:
+            raise NotGranted(Reason.CANCELLED, "the reader is gone") from error
         finally:
             sending.cancel()
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
@@ -25,6 +26,7 @@ from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
 from root_agent.opening import close_service
+from root_agent.results_relay import PATH, RelayDoor, Waiting
 from root_agent.service import NOBODY_NAMED, Service
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
     """The HTTP application. Closes the service when it shuts down."""
-    root = RootAgent(service)
+    root, waiting = RootAgent(service), Waiting(service.clock)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,11 +57,14 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
             person = await service.person(_bearer(request))
             wanted = _wanted(await _body(request, max_body_bytes))
             answer = await _unless_gone(request, root.ask_for(person, **wanted))
+            waiting.keep(answer)
             return JSONResponse(to_json(answer), headers=_NO_STORE)
         except (ClientDisconnect, DatasetAgentError):
             raise
         except Exception as error:  # a server prints what it is not told about, with arguments and all
             return _failed(error)
+
+    app.router.routes.append(Route(PATH, RelayDoor(service, waiting, _bearer)))
 
     @app.get("/.well-known/jwks.json")
     async def jwks() -> JSONResponse:
@@ -144,10 +149,11 @@ def _wanted(body: bytes) -> dict[str, Any]:
         value = parse_json(body, limit=len(body))
     except InvalidJson as error:
         raise _invalid(f"the body is not acceptable: {error}") from error
-    if isinstance(value, dict) and set(value) == _QUESTION:
-        return {"question": value["question"]}
-    if isinstance(value, dict) and set(value) - {"task"} == _CALL:
-        return {"call": {name: value[name] for name in _CALL}, "task": value.get("task")}
+    form = {"media_type": value["media_type"]} if isinstance(value, dict) and "media_type" in value else {}
+    if isinstance(value, dict) and set(value) - {"media_type"} == _QUESTION:
+        return {"question": value["question"], **form}
+    if isinstance(value, dict) and set(value) - {"task", "media_type"} == _CALL:
+        return {"call": {name: value[name] for name in _CALL}, "task": value.get("task"), **form}
     raise _invalid('send {"question"} or {"dataset", "capability", "arguments"}')
 
 

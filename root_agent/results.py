@@ -8,7 +8,8 @@ where that ended the call is admitted again and a new one is minted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 import httpx
@@ -53,7 +54,9 @@ async def fetch_result(
     if stored is None:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "there is no granted result to fetch")
     if not isinstance(stored, StoredResult):
-        sink.write(stored.body)
+        taking = sink.write(stored.body)
+        if isinstance(taking, Awaitable):
+            await taking
         return
     try:
         await _downloaded(answer.asking, Download(stored, columns_of(answer), sink, progress), service)
@@ -119,8 +122,11 @@ def _prepared(asking: Asking, stored: StoredResult, service: Service) -> Sent:
 
 
 async def _admitted_again(asking: Asking, service: Service) -> Asking:
-    """The same call under a decision and a root token of now. Raises ``NotGranted``."""
-    fresh = await path.readmit(asking, service)
+    """The same call under a decision and a root token of now, for the person as they are known now.
+
+    Raises ``NotGranted``.
+    """
+    fresh = await path.readmit(replace(asking, principal=service.principal_of(asking.person)), service)
     decision = fresh.decision
     if fresh.verdict is not Verdict.GRANTED or decision is None:
         reason = decision.reason if decision else Reason.NO_ACTIVE_GRANT

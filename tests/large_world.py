@@ -21,7 +21,7 @@ from contract.canonical import sha256_hex
 from contract.extension import RESULT_KEY
 from contract.settings import Settings
 from grants.derive import derive, header_value
-from tests.running_agent import Asker, RunningAgent, agent_home, message, running_agent, task_of
+from tests.running_agent import Asker, RunningAgent, Wrap, agent_home, message, running_agent, task_of
 
 DATASET: Final = "readings"
 ROWS: Final = 40_000
@@ -138,9 +138,9 @@ def _descriptor() -> dict[str, Any]:
 
 
 @contextmanager
-def large_agent(folder: Path, *, rows: int = ROWS, **settings: Any) -> Iterator[RunningAgent]:
+def large_agent(folder: Path, *, rows: int = ROWS, wrap: Wrap | None = None, **settings: Any) -> Iterator[RunningAgent]:
     datasets = write_world(folder / "datasets", rows=rows)
-    with running_agent(agent_home(folder / "home", datasets=datasets, **settings)) as agent:
+    with running_agent(agent_home(folder / "home", datasets=datasets, **settings), wrap=wrap) as agent:
         assert not agent.lifecycle.status()["invalid"], agent.lifecycle.status()["invalid"]
         yield agent
 

@@ -183,7 +183,7 @@ async def test_what_broke_off_goes_on_where_it_was(http: httpx.AsyncClient) -> N
 )
 async def test_another_part_than_was_asked_for_is_not_written(http: httpx.AsyncClient, span: str) -> None:
     fetching, _ = download()
-    fetching._take(BODY[:1_000])
+    await fetching._take(BODY[:1_000])
     told = span.format(end=len(BODY) - 1, size=len(BODY))
     answer = reply(BODY[1_000:], status="206 Partial Content", head=JSON_TYPE + f"Content-Range: {told}\r\n")
     async with loopback(answer) as server:
@@ -194,7 +194,7 @@ async def test_another_part_than_was_asked_for_is_not_written(http: httpx.AsyncC
 
 async def test_a_whole_answer_to_a_part_is_not_appended(http: httpx.AsyncClient) -> None:
     fetching, _ = download()
-    fetching._take(BODY[:1_000])
+    await fetching._take(BODY[:1_000])
     async with loopback(sent(BODY)) as server:
         with pytest.raises(NotGranted):
             await fetching.attempt(http, server.url(), {})
