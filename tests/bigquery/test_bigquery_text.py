@@ -151,7 +151,7 @@ def test_every_base_table_is_read_as_often_as_in_the_template_under_any_authorit
         "id:INT64",
     )
     text = text_of(template, **AUTHORITIES[name])
-    assert [text.count(f"`{table}` AS `_b`") for table in ("orders", "customers", "lines")] == [2, 1, 1]
+    assert [text.count(f".{table}` AS `_b`") for table in ("orders", "customers", "lines")] == [2, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_project_with_a_domain_is_one_part_of_the_name() -> None:
 
     table = Table(name="orders", bigquery="example.com:my-project.d.orders-2024", columns=STORED[0].columns)
     text = text_of(stored_template("SELECT COUNT(*) AS n FROM orders", "n:INT64", tables=(table,)))
-    assert "FROM `example.com:my-project`.`d`.`orders-2024` AS `_b`" in text
+    assert "FROM `example.com:my-project.d.orders-2024` AS `_b`" in text
 
 
 def test_texts_are_remembered_by_template_and_shape() -> None:
