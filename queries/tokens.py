@@ -47,7 +47,11 @@ def check_tokens(sql: str, tokens: list[Token]) -> None:
         message = _ALONE.get(token.token_type)
         if following is not None and token.token_type not in _SOURCES:
             message = message or _PAIRS.get((token.token_type, following.token_type))
-        elif following is not None and (index + 2 == len(tokens) or tokens[index + 2].token_type is not T.L_BRACE):
+        elif (
+            following is not None
+            and _names_table(tokens, index)
+            and (index + 2 == len(tokens) or tokens[index + 2].token_type is not T.L_BRACE)
+        ):
             message = _PAIRS.get((token.token_type, following.token_type))
         if message is not None:
             raise Refused(message, line=token.line)
@@ -61,6 +65,22 @@ def check_tokens(sql: str, tokens: list[Token]) -> None:
             _check_set_operation(tokens, index)
         if following is not None and following.token_type is T.L_PAREN:
             _check_call(tokens, index)
+
+
+def _names_table(tokens: list[Token], index: int) -> bool:
+    """Whether FROM or JOIN is followed by a table, not by an operand of IS DISTINCT FROM, EXTRACT or TRIM."""
+    if tokens[index].token_type is not T.FROM:
+        return True
+    if index > 0 and tokens[index - 1].token_type is T.DISTINCT:
+        return False
+    depth = 0
+    for token in reversed(tokens[:index]):
+        if token.token_type is T.SELECT and depth == 0:
+            return True
+        depth += {T.R_PAREN: 1, T.L_PAREN: -1}.get(token.token_type, 0)
+        if depth < 0:
+            return False
+    return True
 
 
 def _check_set_operation(tokens: list[Token], index: int) -> None:

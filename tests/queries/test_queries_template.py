@@ -204,3 +204,11 @@ def test_the_digest_changes_with_text_parameters_results_and_tables_read_and_not
 def test_a_parameter_whose_declaration_does_not_hold_together_is_refused(more: dict[str, object]) -> None:
     with pytest.raises(TemplateError, match="parameter x"):
         template("SELECT id FROM orders WHERE id = @x ORDER BY id", "id:INT64", parameter("x:INT64", **more))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["EXTRACT(YEAR FROM @x) = 2024", "EXTRACT(WEEK(MONDAY) FROM @x) = 1", "day IS NOT DISTINCT FROM @x", "@x IS DISTINCT FROM day"],
+)  # fmt: skip
+def test_what_follows_from_is_no_table_everywhere(condition: str) -> None:
+    template(f"SELECT id FROM orders WHERE {condition} ORDER BY id", "id:INT64", parameter("x:DATE"))
