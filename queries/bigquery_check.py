@@ -40,7 +40,9 @@ def check_template(
         text = texts.text(template, _UNLIMITED)
         given = parameters(template, _UNLIMITED, _counts(template), None)
     except NotGranted as error:
-        raise TemplateError(template.name, None, "the governed text reads more than its base tables") from error
+        raise TemplateError(
+            template.name, None, "it has no text for BigQuery that reads exactly its base tables"
+        ) from error
     refused: GoogleAPICallError | None = None
     accounts: list[str | None] = [*sorted(set(options.accounts.values()))]
     for account in accounts or [None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.bigquery import BigQuery
 from sqlglot.generators.bigquery import BigQueryGenerator
 
@@ -24,9 +24,19 @@ ABSENT: Final = "__n_"
 
 
 class _Text(BigQuery):
-    """sqlglot's BigQuery, but a part of a timestamp in a zone stays as it is written."""
+    """sqlglot's BigQuery, but what it would spell otherwise or leave out stays as it is written.
+
+    BigQuery does not take every place of NULLs in every ORDER BY. That is for it to say when
+    the template is tried: left out, the query would mean something else.
+    """
 
     class Generator(BigQueryGenerator):
+        def ordered_sql(self, expression: exp.Ordered) -> str:
+            descending, first = bool(expression.args.get("desc")), bool(expression.args.get("nulls_first"))
+            text = f"{self.sql(expression, 'this')}{' DESC' if descending else ''}"
+            # NULLs are small: first unless they are turned round.
+            return text if first is not descending else f"{text} NULLS {'FIRST' if first else 'LAST'}"
+
         def attimezone_sql(self, expression: exp.AtTimeZone) -> str:
             if isinstance(expression.parent, exp.Extract):
                 return f"{self.sql(expression, 'this')} AT TIME ZONE {self.sql(expression, 'zone')}"
@@ -34,7 +44,7 @@ class _Text(BigQuery):
 
 
 def to_bigquery(tree: exp.Query, tables: Mapping[str, str], absent: frozenset[str]) -> str:
-    """GoogleSQL of a governed query. Uses up ``tree``.
+    """GoogleSQL of a governed query. Uses up ``tree``. Raises ``UnsupportedError`` for what has no spelling.
 
     ``tables`` has ``project.dataset.table`` for each declared name. Of the parameters
     ``absent``, which are ARRAYs and STRUCTs that may be NULL, another one says whether they are:
@@ -44,7 +54,7 @@ def to_bigquery(tree: exp.Query, tables: Mapping[str, str], absent: frozenset[st
         changed = _changed(node, tables, absent)
         if changed is not node:
             node.replace(changed)
-    return tree.sql(dialect=_Text, copy=False)
+    return tree.sql(dialect=_Text, copy=False, unsupported_level=ErrorLevel.RAISE)
 
 
 def physical(source: str, alias: str) -> exp.Table:

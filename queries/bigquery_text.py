@@ -9,7 +9,7 @@ from typing import Final
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import SqlglotError, UnsupportedError
 
 from contract.schema import SqlType
 from contract.verdict import NotGranted, Reason
@@ -41,7 +41,10 @@ class BigQueryTexts:
                 self._texts.move_to_end(key)
                 return text
         sources = {table.name: table.bigquery for table in template.tables if table.bigquery is not None}
-        text = to_bigquery(rewrite(template, shape, written=True), sources, absent_of(template))
+        try:
+            text = to_bigquery(rewrite(template, shape, written=True), sources, absent_of(template))
+        except UnsupportedError:
+            raise _unsound() from None
         check_text(template, text, sources)
         with self._lock:
             self._texts[key] = text

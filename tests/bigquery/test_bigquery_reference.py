@@ -94,8 +94,7 @@ def loadable(case: compare.Case, stored: tuple[Table, ...]) -> Template | None:
 def plainly_named(text: str, stored: tuple[Table, ...]) -> str:
     """The text with tables as ZetaSQL's catalog has them: their own name alone."""
     for table in stored:
-        whole = ".".join(f"`{part}`" for part in str(table.bigquery).split("."))
-        text = text.replace(whole, f"`{table.name}`")
+        text = text.replace(f"`{table.bigquery}`", f"`{table.name}`")
     return text
 
 

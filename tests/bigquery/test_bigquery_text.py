@@ -120,6 +120,16 @@ def test_an_order_has_no_ties_left() -> None:
     assert text_of(template).endswith("ORDER BY 1, 2")
 
 
+@pytest.mark.parametrize("order", ["", " DESC", " NULLS LAST", " DESC NULLS FIRST"])
+def test_nulls_stay_where_they_were_ordered(order: str) -> None:
+    """Also in a window of a RANGE, where an engine that does not take it says so."""
+    frame = "RANGE BETWEEN 1 PRECEDING AND CURRENT ROW"
+    sql = f"SELECT o.id AS id, COUNT(*) OVER (ORDER BY o.id{order} {frame}) AS n FROM orders AS o ORDER BY o.region{order}, id"
+    text = text_of(stored_template(sql, "id:INT64 n:INT64"))
+    assert f"OVER (ORDER BY `o`.`id`{order} {frame})" in text
+    assert f"ORDER BY `o`.`region`{order}, " in text
+
+
 def test_a_list_that_may_be_null_says_so_beside_it() -> None:
     template = stored_template(
         "SELECT COUNT(*) AS n FROM orders WHERE region IN UNNEST(@r)", "n:INT64", parameter("r:STRING[]", nullable=True)
