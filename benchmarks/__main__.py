@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from benchmarks import calls, grants, queries, rubbish, state
+from benchmarks import calls, grants, queries, results, rubbish, state
 from benchmarks.report import Section
 
 RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
@@ -18,6 +18,7 @@ SECTIONS: Final[dict[str, Callable[..., Section]]] = {
     "calls": calls.measure,
     "grants": grants.measure,
     "queries": queries.measure,
+    "results": results.measure,
     "rubbish": rubbish.measure,
     "state": state.measure,
 }
