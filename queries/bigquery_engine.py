@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from contract.authority import Authority
 from contract.ids import new_id
+from contract.progress import report
 from contract.result import Execution, ResultDocument
 from contract.verdict import NotGranted, Reason
 from queries.arrow_form import arrow_schema
@@ -195,6 +196,7 @@ class BigQueryEngine:
         options, deadline = self._options, time.monotonic() + self._timeout
         job = Job(self._dataset, project=options.project, location=options.location, deadline=deadline)
         self._jobs.add(job)
+        report(lambda: job.percent)
         return job
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:

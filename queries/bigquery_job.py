@@ -41,6 +41,7 @@ class Job:
         self.id = _ID_PREFIX + secrets.token_hex(16)
         self.bytes_processed: int | None = None
         self.bytes_billed: int | None = None
+        self.percent: float | None = None
         self._dataset = dataset
         self._project = project
         self._location = location
@@ -91,6 +92,7 @@ class Job:
             while job.state != _DONE:
                 self._stopping.wait(min(delay, self.remaining))
                 job.reload(retry=self._retry(), timeout=self._wait())
+                self.percent = _percent(job)
                 delay = min(delay * 1.5, _LAST_POLL)
         except BaseException:
             self.cancel()
@@ -237,6 +239,14 @@ class Job:
             return wanted and not self.stopped
 
         return Retry(predicate=again, initial=0.1, maximum=1.0, timeout=self.remaining)
+
+
+def _percent(job: QueryJob) -> float | None:
+    """The units of work that are done, of those that are known; ``None`` before there are any."""
+    if not job.timeline:
+        return None
+    done, left = job.timeline[-1].completed_units or 0, job.timeline[-1].pending_units or 0
+    return 100 * done / (done + left) if done + left else None
 
 
 def _patient(seconds: float) -> Retry:

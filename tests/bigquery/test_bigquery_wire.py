@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from contract.progress import Progress, reported_to
 from contract.verdict import NotGranted, Reason
 from queries.bigquery_options import Budget
 from tests.authority_builder import make_authority
@@ -222,3 +223,25 @@ async def test_a_template_is_tried_by_a_dry_run_with_a_null_of_each_type() -> No
     assert given["__n_r"]["parameterValue"] == {"value": "true"}
     assert given["n"]["parameterValue"] == {"value": "1"}  # LIMIT takes no NULL
     assert service.inserts == []
+
+
+async def test_who_waits_hears_how_far_the_job_is() -> None:
+    progress = Progress()
+    with serving(runs=True) as service:
+        engine = engine_for(service.url)
+        with reported_to(progress):
+            task = asyncio.create_task(asked(engine, ONE))
+        while not service.jobs:
+            await asyncio.sleep(0.005)
+        (job,) = service.jobs.values()
+        assert progress.percent() is None
+        job["statistics"]["query"]["timeline"] = [
+            {"elapsedMs": "10", "completedUnits": "1", "pendingUnits": "99", "activeUnits": "8"},
+            {"elapsedMs": "20", "completedUnits": "30", "pendingUnits": "70", "activeUnits": "8"},
+        ]
+        while progress.percent() is None:
+            await asyncio.sleep(0.005)
+        assert progress.percent() == 30
+        job["status"] = {"state": "DONE"}
+        await task
+        await engine.close()
