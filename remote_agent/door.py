@@ -38,7 +38,7 @@ from contract.extension import (
     RESULT_KEY,
 )
 from contract.ids import new_id
-from contract.result import StoredResult
+from contract.result import Result, StoredResult
 from contract.verdict import Verdict
 from evidence.row import rfc3339
 from remote_agent.caller import Caller
@@ -117,7 +117,7 @@ def to_task(answer: Answer, task_id: str, context_id: str) -> Task:
     if answer.decision.verdict is not Verdict.GRANTED or answer.proposal is not None:
         task.status.message.CopyFrom(_say(answer, task))
     if answer.document is not None:
-        task.artifacts.append(_result(answer))
+        task.artifacts.append(_result(answer.document))
     if answer.envelope is not None:
         task.artifacts.append(_provenance(answer))
     return task
@@ -196,10 +196,7 @@ def _asked_for(proposal: Mapping[str, Any]) -> str:
     return "Send this call with a grant for it."
 
 
-def _result(answer: Answer) -> Artifact:
-    if answer.document is None:
-        raise ValueError("an answer without a document has no result artifact")
-    document = answer.document
+def _result(document: Result) -> Artifact:
     part = _stored(document) if isinstance(document, StoredResult) else Part(raw=document.body)
     part.media_type = document.media_type
     return Artifact(

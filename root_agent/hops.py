@@ -105,10 +105,10 @@ async def _admitted(asking: Asking, principal: Principal, delegation: Delegation
             policy_id=decision.policy_id,
             policy_version=decision.policy_version,
         )
-    capability = _capability(descriptor, delegation)
-    if capability is None or not isinstance(descriptor, DatasetDescriptor):
+    known = _described(descriptor, delegation)
+    if known is None:
         raise NotGranted(Reason.UNREGISTERED_CAPABILITY, f"{asked}, which it does not offer")
-    return Hop(delegation.agent, descriptor, capability, decision)
+    return Hop(delegation.agent, *known, decision)
 
 
 def _offer(asking: Asking, delegation: Delegation) -> Offer | None:
@@ -122,8 +122,12 @@ def _offer(asking: Asking, delegation: Delegation) -> Offer | None:
     return None
 
 
-def _capability(descriptor: object, delegation: Delegation) -> DatasetCapability | None:
-    return descriptor.capability(delegation.capability) if isinstance(descriptor, DatasetDescriptor) else None
+def _described(descriptor: object, delegation: Delegation) -> tuple[DatasetDescriptor, DatasetCapability] | None:
+    """What is delegated, as a readable card describes it."""
+    if not isinstance(descriptor, DatasetDescriptor):
+        return None
+    capability = descriptor.capability(delegation.capability)
+    return None if capability is None else (descriptor, capability)
 
 
 def _check_branch(statement: Statement, hop: Hop) -> None:

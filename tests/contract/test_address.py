@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from contract.address import UnsafeUrl, for_development, is_loopback, plain_url, same_origin, secure_url
+from contract.address import UnsafeUrl, for_development, is_loopback, loopback_url, plain_url, same_origin, secure_url
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,9 @@ def test_a_plain_address_may_be_http_anywhere() -> None:
 )
 def test_an_address_is_for_development_only_where_that_is_certain(url: str, private: bool, so: bool) -> None:
     assert for_development(url, private_network=private) is so
+
+
+def test_an_address_of_this_machine_is_no_other_machines() -> None:
+    assert loopback_url("http://127.0.0.1:9050").port == 9050
+    with pytest.raises(UnsafeUrl, match="on this machine"):
+        loopback_url("http://10.0.0.7:9050")

@@ -12,7 +12,7 @@ from a2a.types.a2a_pb2 import Task
 
 from contract.call import Call
 from contract.scope import Obligations, Sensitivity, parse_rows
-from contract.verdict import NotGranted, Reason
+from contract.verdict import Decision, NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor, Delegation
 from control_plane.policy import Outcome, PolicyAnswer, PolicyRequest
 from evidence.dsse import upstream_digest
@@ -200,6 +200,29 @@ async def test_a_capability_that_the_other_agent_does_not_offer_completes_nothin
 ) -> None:
     delegate(world, TO_LAB.model_copy(update={"capability": "calculate_yield"}))
     assert (await ask(root, world)).decision.reason is Reason.UNREGISTERED_CAPABILITY
+
+
+async def test_a_decision_alone_makes_no_capability_that_no_card_offers(
+    root: RootAgent, world: RootWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def granting(request: Any, evaluator: Any) -> Decision:
+        return Decision(Reason.PRINCIPAL_AUTHORIZED, "BPD-DATA-014", "2026.09.01", "whatever it is")
+
+    monkeypatch.setattr("root_agent.hops.decide", granting)
+    delegate(world, TO_LAB.model_copy(update={"capability": "calculate_yield"}))
+    decision = (await ask(root, world)).decision
+    assert decision.reason is Reason.UNREGISTERED_CAPABILITY
+    assert decision.rationale.endswith("which it does not offer")
+
+
+async def test_where_everything_offered_is_for_other_agents_nothing_can_be_asked(
+    root: RootAgent, world: RootWorld
+) -> None:
+    world.remote.descriptors[:] = []
+    world.remote.publish()
+    decision = (await ask(root, world, question="search chromatography runs")).decision
+    assert decision.reason is Reason.REMOTE_CARD_INVALID
+    assert decision.rationale.endswith("it may be asked through others only")
 
 
 @pytest.mark.parametrize("capability", ["compare_batches", "search"])
