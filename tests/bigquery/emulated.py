@@ -20,12 +20,24 @@ from contract.scope import Sensitivity
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
 from queries.bigquery_engine import BigQueryEngine
 from queries.bigquery_options import BigQueryOptions, Budget, Emulator
+from queries.bind import bind
+from queries.engine import Engine
 from queries.template import Template, load_template
+from tests.authority_builder import make_authority
+from tests.bigquery.bigquery_world import AS_OF
 from tests.bigquery.emulator import REST, STORAGE
-from tests.queries.world import MASK_KEY
+from tests.queries.world import DATASET, MASK_KEY, TABLES
 
 PROJECT = "data-project"
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
+
+
+def in_bigquery(table: Table, dataset: str) -> Table:
+    """The same table, as one of the emulator."""
+    return Table(name=table.name, bigquery=f"{PROJECT}.{dataset}.{table.name}", columns=table.columns)
+
+
+SHOP = tuple(in_bigquery(table, "shop_data") for table in TABLES)
 
 
 def client() -> bigquery.Client:
@@ -44,11 +56,6 @@ def options(**more: Any) -> BigQueryOptions:
 def engine(dataset: str, **more: Any) -> BigQueryEngine:
     timeout = more.pop("timeout", 60.0)
     return BigQueryEngine.open(dataset, "1.0.0", options(**more), timeout=timeout, mask_key=MASK_KEY)
-
-
-def in_bigquery(table: Table, dataset: str) -> Table:
-    """The same table, as one of the emulator."""
-    return Table(name=table.name, bigquery=f"{PROJECT}.{dataset}.{table.name}", columns=table.columns)
 
 
 def fill(asked: bigquery.Client, table: Table, rows: pa.Table) -> None:
@@ -89,3 +96,18 @@ def _field(column: Column | StructField) -> bigquery.SchemaField:
     return bigquery.SchemaField(
         column.name, column.type.value, column.mode.value, fields=[_field(field) for field in column.fields]
     )
+
+
+async def body(engine: Engine, loaded: Template, arguments: dict[str, Any] | None = None, **more: Any) -> str:
+    supplied = more.pop("supplied", None)
+    authority = make_authority(dataset=more.pop("dataset", DATASET), capability="c", **more)
+    found, _ = await engine.run(
+        authority,
+        loaded,
+        bind(loaded, arguments or {}),
+        max_rows=10_000,
+        max_bytes=10**7,
+        as_of=AS_OF,
+        supplied=supplied,
+    )
+    return found.body.decode()

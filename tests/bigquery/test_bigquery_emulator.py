@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import json
-import time
-from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,28 +14,18 @@ from google.cloud import bigquery
 
 from contract.schema import Parameter, ResultColumn
 from contract.scope import Sensitivity
-from contract.verdict import NotGranted, Reason
+from contract.verdict import NotGranted
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
-from queries.bigquery_access import Access
 from queries.bigquery_engine import BigQueryEngine
-from queries.bigquery_read import blocks, open_stream
-from queries.bigquery_tables import describe_tables, state_of
-from queries.bind import bind
 from queries.duckdb_engine import DuckDbEngine
-from queries.encode import ResultEncoder
-from queries.engine import Engine
-from queries.errors import TemplateError
 from queries.template import Template, load_template
-from tests.authority_builder import make_authority
 from tests.bigquery import emulated
-from tests.bigquery.bigquery_world import AS_OF
-from tests.bigquery.vectors import Vector, vectors
+from tests.bigquery.emulated import SHOP, body
 from tests.queries.oracle import AUTHORITIES
 from tests.queries.supplied_world import PEAKS, document, peaks, supplied_template
-from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, rows, template, write
+from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, template
 
 pytestmark = pytest.mark.bigquery
-SHOP = tuple(emulated.in_bigquery(table, "shop_data") for table in TABLES)
 SHIPPED = [
     (folder, manifest, capability)
     for folder, manifest in emulated.manifests()
@@ -51,49 +38,6 @@ CALLS: dict[str, list[dict[str, Any]]] = {
     "batch_a": [{"batch_a": "B001", "batch_b": "B002"}, {"batch_a": "B003", "batch_b": "B999"}],
     "batch_id": [{"batch_id": "B001"}, {"batch_id": "B017"}],
 }
-
-
-@pytest.fixture(scope="module")
-def asked() -> bigquery.Client:
-    return emulated.client()
-
-
-@pytest.fixture(scope="module")
-def shop(asked: bigquery.Client, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small dataset in both places."""
-    folder = write(tmp_path_factory.mktemp("shop"), rows())
-    for table, stored in zip(TABLES, SHOP, strict=True):
-        emulated.fill(asked, stored, pq.read_table(folder / str(table.file)))
-    return folder
-
-
-@pytest.fixture
-async def stored(shop: Path) -> AsyncIterator[BigQueryEngine]:
-    engine = emulated.engine(DATASET)
-    yield engine
-    await engine.close()
-
-
-@pytest.fixture
-async def embedded(shop: Path) -> AsyncIterator[DuckDbEngine]:
-    engine = DuckDbEngine.open(DATASET, "1.0.0", shop, TABLES, scratch=shop / "scratch", mask_key=MASK_KEY)
-    yield engine
-    await engine.close()
-
-
-async def body(engine: Engine, loaded: Template, arguments: dict[str, Any] | None = None, **more: Any) -> str:
-    supplied = more.pop("supplied", None)
-    authority = make_authority(dataset=more.pop("dataset", DATASET), capability="c", **more)
-    found, _ = await engine.run(
-        authority,
-        loaded,
-        bind(loaded, arguments or {}),
-        max_rows=10_000,
-        max_bytes=10**7,
-        as_of=AS_OF,
-        supplied=supplied,
-    )
-    return found.body.decode()
 
 
 def arguments_of(capability: CapabilityManifest) -> list[dict[str, Any]]:
@@ -270,102 +214,3 @@ async def test_supplied_rows_arrive_as_they_were_sent(stored: BigQueryEngine, em
     sent = document(PEAKS.columns, [filled, *peaks()])
     wanted = await body(embedded, here, supplied=sent, **scope)
     assert await body(stored, there, supplied=sent, **scope) == wanted
-
-
-@pytest.mark.parametrize("vector", [v for v in vectors() if v.emulated], ids=lambda vector: vector.name)
-async def test_a_stored_value_comes_back_as_the_committed_bytes(asked: bigquery.Client, vector: Vector) -> None:
-    where = {"bigquery": f"{emulated.PROJECT}.vectors.{vector.table_name}"}
-    emulated.fill(asked, vector.table(**where), vector.arrow())
-    engine = emulated.engine(DATASET)
-    try:
-        found = await body(engine, vector.template(**where))
-    finally:
-        await engine.close()
-    assert found == vector.body
-
-
-async def test_a_failing_query_has_fixed_words(stored: BigQueryEngine, caplog: pytest.LogCaptureFixture) -> None:
-    gone = (emulated.in_bigquery(TABLES[0].model_copy(update={"name": "gone"}), "shop_data"),)
-    missing = template("SELECT COUNT(*) AS n FROM gone", "n:INT64", tables=gone)
-    dividing = template("SELECT MAX(o.id / (o.id - o.id)) AS x FROM orders AS o", "x:FLOAT64", tables=SHOP)
-    for broken in (missing, dividing):
-        with pytest.raises(NotGranted) as failed:
-            await body(stored, broken)
-        assert (failed.value.reason, failed.value.message) == (Reason.EXECUTION_FAILED, "the query failed")
-    assert not any("gone" in record.getMessage() for record in caplog.records if record.name.startswith("queries"))
-    with pytest.raises(TemplateError, match="BigQuery does not accept the query"):
-        await stored.check(missing)
-
-
-async def test_a_template_is_tried_and_other_columns_are_seen(stored: BigQueryEngine) -> None:
-    for sql, declared in QUERIES:
-        await stored.check(template(sql, declared, tables=SHOP))
-
-
-HEAVY = template(
-    "SELECT COUNT(*) AS n FROM lines AS a CROSS JOIN lines AS b CROSS JOIN lines AS c CROSS JOIN orders AS d "
-    "WHERE a.price + b.price + c.price > d.amount",
-    "n:INT64",
-    tables=SHOP,
-)
-
-
-async def test_a_job_of_a_caller_who_left_is_done_at_the_emulator(
-    asked: bigquery.Client, stored: BigQueryEngine
-) -> None:
-    """It runs a job inside the request that makes it, so a job that is still running is shown by the scripted service."""
-    task = asyncio.create_task(body(stored, HEAVY))
-    while not any(job.runs for job in stored._jobs):
-        await asyncio.sleep(0.005)
-    await asyncio.sleep(0.1)
-    (job,) = stored._jobs
-    assert not task.done()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    told = time.monotonic()
-    found = await asyncio.to_thread(asked.get_job, job.id)
-    assert found.state == "DONE"
-    print(f"the job is DONE {time.monotonic() - told:.3f} s after its caller was told")
-
-
-async def test_a_job_that_takes_too_long_is_given_up(shop: Path) -> None:
-    engine = emulated.engine(DATASET, timeout=0.2)
-    with pytest.raises(NotGranted) as refused:
-        await body(engine, HEAVY)
-    assert refused.value.reason is Reason.EXECUTION_TIMEOUT
-    await engine.close()
-
-
-async def test_a_stored_table_is_read_as_an_arrow_stream_alike(asked: bigquery.Client) -> None:
-    """What the emulator keeps of a query's own result is no table, so a stored one is read."""
-    reader = Access(emulated.options()).reader(None)
-    assert reader is not None
-    for vector in vectors():
-        if not (vector.rest and vector.emulated):
-            continue
-        where = f"{emulated.PROJECT}.streams.{vector.table_name}"
-        emulated.fill(asked, vector.table(bigquery=where), vector.arrow())
-        opened = open_stream(reader, bigquery.TableReference.from_string(where), project=emulated.PROJECT, timeout=30)
-        assert opened is not None
-        encoder = ResultEncoder(vector.results, max_rows=100, max_bytes=10**6)
-        for batch in blocks(*opened):
-            encoder.check_schema(batch.schema)
-            encoder.add(batch)
-        assert encoder.finish(AS_OF).body.decode() == vector.body, vector.name
-
-
-def test_tables_are_described_and_their_state_changes_with_their_rows(asked: bigquery.Client, shop: Path) -> None:
-    names = [str(table.bigquery) for table in SHOP]
-    described = describe_tables(emulated.options(), names)
-    assert [table.name for table in described] == names
-    for table, found in zip(TABLES, described, strict=True):
-        assert [(c.name, c.type, c.mode) for c in found.columns] == [(c.name, c.type, c.mode) for c in table.columns]
-    before = state_of(described)
-    assert state_of(tuple(reversed(described))) == before
-    lines = pq.read_table(shop / str(TABLES[1].file))
-    for held in (lines.slice(1), lines):
-        emulated.fill(asked, SHOP[1], held)
-        after = state_of(describe_tables(emulated.options(), names))
-        assert after.revision != before.revision
-        before = after
