@@ -22,7 +22,9 @@ from contract.canonical import sha256_hex
 from contract.result import StoredResult
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason, Verdict
+from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.login import identity_token
+from delegation.receipt import verify_reply
 from grants.mint import mint_root
 from root_agent.app import build_app
 from root_agent.asking import Answer
@@ -162,6 +164,48 @@ async def test_an_address_elsewhere_is_not_asked(both: Both) -> None:
         elsewhere = replace(stored_of(answer), url="http://127.0.0.1:1/results/" + stored_of(answer).result_id)
         assert await refused(replace(answer, document=elsewhere), service) is Reason.REMOTE_RESPONSE_INVALID
         assert both.meddler.seen == before
+
+
+def judged(
+    answer: Answer, service: Service, *, form: str = "application/json", most: int = ROWS, **told: object
+) -> None:
+    """The reply judged again, as if it had told something else of the result, or other things had been asked for."""
+    asking = answer.asking
+    assert (
+        asking.reply is not None and asking.plan is not None and asking.sent is not None and asking.target is not None
+    )
+    descriptor = asking.target.descriptor
+    assert isinstance(descriptor, DatasetDescriptor)
+    capabilities = tuple(held.model_copy(update={"max_rows": most}) for held in descriptor.capabilities)
+    verify_reply(
+        replace(asking.reply, stored=replace(stored_of(answer), **told)),  # type: ignore[arg-type]
+        plan=replace(asking.plan, media_type=form),
+        sent=asking.sent,
+        descriptor=descriptor.model_copy(update={"capabilities": capabilities}),
+        trust=service.trust,
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"form": ARROW_MEDIA_TYPE},
+        {"media_type": ARROW_MEDIA_TYPE, "form": ARROW_MEDIA_TYPE},
+        {"most": 5},
+        {"digest": "0" * 64},
+        {"size": 1},
+        {"row_count": 1},
+        {"truncated": True},
+        {"as_of": "2026-08-30T00:00:00.000000Z"},
+    ],
+    ids=str,
+)
+async def test_what_is_told_of_a_result_is_what_was_signed_and_asked_for(both: Both, changes: dict[str, Any]) -> None:
+    async with asked(both) as (answer, service):
+        judged(answer, service)
+        with pytest.raises(NotGranted) as stop:
+            judged(answer, service, **changes)
+        assert stop.value.reason is Reason.REMOTE_PROVENANCE_INVALID
 
 
 def expired(answer: Answer, service: Service) -> Answer:
