@@ -78,9 +78,12 @@ def send_for_result(
     ttl: int,
     headers: Callable[[str, str], Mapping[str, str]],
 ) -> Sent:
-    """A fresh leaf to fetch exactly this result, which its receiver cannot pass on. Raises as ``send_with_leaf``."""
+    """A fresh leaf to fetch exactly this result, which its receiver cannot pass on. Raises as ``send_with_leaf``.
+
+    It covers all that the call needed, since the result was made under all of it.
+    """
     return send_with_leaf(
-        replace(plan, narrow=(plan.scope,), max_depth=len(plan.chain)),
+        replace(plan, max_depth=len(plan.chain)),
         signer,
         client=client,
         audience=audience,

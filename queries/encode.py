@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from contract.result import ResultDocument
-from contract.schema import Mode, ResultColumn, SqlType, schema_member
+from contract.schema import Mode, ResultColumn, SqlType
+from queries.document import head, tail
 from queries.typed import Type, declared_type
 
 _SAFE: Final = 2**53 - 1
@@ -74,10 +75,7 @@ class ResultEncoder:
 
     def finish(self, as_of: str) -> ResultDocument:
         """The document; ``as_of`` is RFC 3339 UTC."""
-        schema = [schema_member(column) for column in self._results]
-        head = b'{"schema":' + orjson.dumps(schema) + b',"rows":['
-        tail = b'],"row_count":%d,"truncated":false,"as_of":%s}' % (self._rows, orjson.dumps(as_of))
-        body = head + b",".join(self._parts) + tail
+        body = head(self._results) + b",".join(self._parts) + tail(self._rows, False, as_of)
         if len(body) > self._max_bytes:
             raise ResultTooLarge
         return ResultDocument(body=body, row_count=self._rows, truncated=False, as_of=as_of)
