@@ -113,7 +113,7 @@ def _in(node: exp.Expr) -> exp.Expr:
     array = unnest.expressions[0]
     if is_scoped(node):
         # Joined and not searched, so that a long list costs no more than a short one.
-        return exp.EQ(this=node.this, expression=exp.Any(this=array))
+        return exp.EQ(this=node.this, expression=exp.Any(this=exp.Paren(this=array)))
     if not isinstance(array.this, exp.Parameter):
         return call("gsql_in_array", node.this, array)
     # No argument holds a NULL element. A NULL array holds nothing, where DuckDB would answer NULL.

@@ -105,7 +105,11 @@ def _date_trunc(node: exp.Expr) -> exp.Expr:
     kind = source_type(node)
     if kind is S.TIMESTAMP:
         return _timestamp_trunc(node)
-    return checked(node, kind or S.DATE, _truncated(node.this, part_of(node)))
+    part, truncated = part_of(node), _truncated(node.this, part_of(node))
+    # Only the first day of a week can lie in another year than the day itself.
+    if part in _MICROS or part in ("MONTH", "QUARTER", "YEAR"):
+        return typed(truncated, kind or S.DATE)
+    return checked(node, kind or S.DATE, truncated)
 
 
 @rule(exp.TimestampTrunc)
