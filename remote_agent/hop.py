@@ -100,9 +100,10 @@ class _Hop:
         descriptor = await self._descriptor()
         if descriptor is None or not _is_current(descriptor, scope):
             descriptor = await self._descriptor(anew=True)
-        theirs = descriptor.capability(self.asked.capability) if descriptor else None
-        if descriptor is None or theirs is None:
+        offered = _offered(descriptor, self.asked)
+        if offered is None:
             raise self._stop(Reason.REMOTE_CARD_INVALID, "its card does not offer what is to be asked")
+        descriptor, theirs = offered
         if not _is_current(descriptor, scope):
             raise self._stop(Reason.UNKNOWN_DATASET_REVISION, "its dataset has another revision than the grant names")
         if _shapes(theirs.results) != _shapes(self.capability.supply.columns if self.capability.supply else ()):
@@ -169,6 +170,13 @@ class _Hop:
 
     def _stop(self, reason: Reason, why: str, **policy: Any) -> NotGranted:
         return NotGranted(reason, f"{self.agent.id}: {why}", **policy)
+
+
+def _offered(
+    descriptor: DatasetDescriptor | None, asked: Delegation
+) -> tuple[DatasetDescriptor, DatasetCapability] | None:
+    theirs = descriptor.capability(asked.capability) if descriptor else None
+    return (descriptor, theirs) if descriptor and theirs else None
 
 
 def _scope(grant: VerifiedGrant, asked: Delegation) -> Scope:

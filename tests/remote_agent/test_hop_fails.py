@@ -219,6 +219,23 @@ def test_an_agent_that_asks_no_other_completes_no_answer(two: ChainWorld, monkey
     assert "no key is pinned" in stopped(two, two.ask(), Reason.REMOTE_CARD_INVALID)["rationale"]
 
 
+def test_an_agent_whose_card_lacks_what_is_to_be_asked_is_not_asked(
+    two: ChainWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    monkeypatch.setattr(type(two.agents[0].lifecycle.service.upstreams), "descriptor", nothing)
+    assert "does not offer" in stopped(two, two.ask(), Reason.REMOTE_CARD_INVALID)["rationale"]
+
+
+def test_rows_that_are_too_many_to_be_sent_inline_complete_no_answer(
+    two: ChainWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two.agents[1].lifecycle.service, "max_result_bytes", 10)
+    assert "too many" in stopped(two, two.ask(), Reason.RESULT_TOO_LARGE)["rationale"]
+
+
 @pytest.mark.parametrize("listed", [("elsewhere",), ()])
 def test_an_agent_is_not_asked_for_a_dataset_that_it_is_not_believed_to_serve(
     two: ChainWorld, listed: tuple[str, ...]
