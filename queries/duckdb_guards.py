@@ -20,6 +20,7 @@ MAX_ELEMENTS: Final = 1_000_000
 
 _TEXT: Final = "error('a text is longer than 1 MB')"
 _ARRAY: Final = f"error('an array has more than {MAX_ELEMENTS} elements')"
+_STEP: Final = "error('the step of an array is zero')"
 _OCCURRENCES: Final = "(strlen(v) - strlen(replace(v, a, ''))) // nullif(strlen(a), 0)"
 
 GUARDS: Final[dict[str, str]] = {
@@ -41,15 +42,15 @@ GUARDS: Final[dict[str, str]] = {
     f"CASE WHEN strlen(v) * strlen(b) <= {MAX_TEXT} THEN b "
     f"WHEN strlen(v) + {_OCCURRENCES} * (strlen(b) - strlen(a)) > {MAX_TEXT} THEN {_TEXT} ELSE b END))[1]",
     # Both bounds count; the difference of two INT64 needs more than 64 bits.
-    "gsql_generate_array(a, b, s)": "generate_series(a, b, CASE WHEN s = 0 THEN error('the step of an array is zero') "
+    "gsql_generate_array(a, b, s)": f"generate_series(a, b, CASE WHEN s = 0 THEN {_STEP} "
     f"WHEN (CAST(b AS HUGEINT) - CAST(a AS HUGEINT)) // s >= {MAX_ELEMENTS} THEN {_ARRAY} ELSE s END)",
-    "gsql_generate_days(a, b, n)": "list_transform(gsql_generate_array(0, CAST(b - a AS BIGINT), n), "
-    "lambda i: CAST(CAST(a AS DATE) + to_days(CAST(i AS INTEGER)) AS DATE))",
+    "gsql_generate_days(a, b, n)": "list_transform(generate_series(CAST(a AS TIMESTAMP), CAST(b AS TIMESTAMP), "
+    f"to_days(CAST(CASE WHEN n = 0 THEN {_STEP} WHEN n IS NULL THEN NULL WHEN date_diff('day', CAST(a AS DATE), CAST(b AS DATE)) // n >= {MAX_ELEMENTS} THEN {_ARRAY} "
+    "ELSE greatest(least(n, 4000000), -4000000) END AS INTEGER))), lambda d: CAST(d AS DATE))",
     # As GoogleSQL does, the engine counts each element from the one before, so that a 31st does not come back
     # after a shorter month. No two dates are MAX_ELEMENTS months apart.
     "gsql_generate_months(a, b, n)": "list_transform(generate_series(CAST(a AS TIMESTAMP), CAST(b AS TIMESTAMP), "
-    "to_months(CAST(CASE WHEN n = 0 THEN error('the step of an array is zero') ELSE greatest(least(n, 200000), -200000) "
-    "END AS INTEGER))), lambda d: CAST(d AS DATE))",
+    f"to_months(CAST(CASE WHEN n = 0 THEN {_STEP} WHEN n IS NULL THEN NULL ELSE greatest(least(n, 200000), -200000) END AS INTEGER))), lambda d: CAST(d AS DATE))",
     "gsql_generate_moments(a, b, us)": "list_transform(gsql_generate_array(epoch_us(a), epoch_us(b), us), "
     "lambda i: make_timestamptz(i))",
 }

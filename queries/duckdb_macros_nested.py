@@ -19,5 +19,7 @@ NESTED: Final[dict[str, str]] = {
     "WHEN list_contains(a, x) THEN TRUE WHEN list_count(a) < len(a) THEN NULL ELSE FALSE END",
     # An array of NULL alone makes the empty text, and a NULL in place of NULL makes NULL.
     "gsql_join(a, d)": "CASE WHEN a IS NULL OR d IS NULL THEN NULL ELSE coalesce(array_to_string(a, d), '') END",
-    "gsql_join_nulls(a, d, n)": "CASE WHEN n IS NOT NULL THEN gsql_join(list_transform(a, lambda x: coalesce(x, n)), d) END",
+    "gsql_join_nulls(a, d, n)": "CASE WHEN a IS NOT NULL AND n IS NOT NULL THEN gsql_join("
+    # Nothing of the caller's stands inside the lambda: the engine does not read every lambda inside another.
+    "list_transform(list_zip(a, list_resize([n], len(a), n)), lambda z: coalesce(z[1], z[2])), d) END",
 }

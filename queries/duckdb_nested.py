@@ -10,33 +10,39 @@ from typing import Final
 
 from sqlglot import exp
 
-from queries.duckdb_dialect import call, cast, is_typed, rule
-from queries.duckdb_types import duckdb_type
-from queries.names import is_offset, output_items, output_names
+from queries.duckdb_dialect import call, cast, rule
+from queries.names import output_items, output_names
 from queries.nested import array_query
-from queries.typed import type_of
 
 _ROW: Final = "_q"
+_ELEMENTS: Final = "gsql_elements"
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-
-
-@rule(exp.Column)
-def _column(node: exp.Expr) -> exp.Expr:
-    # DuckDB counts elements from 1.
-    return exp.Paren(this=exp.Sub(this=node, expression=exp.Literal.number(1))) if is_offset(node) else node
 
 
 @rule(exp.Unnest)
 def _unnest(node: exp.Expr) -> exp.Expr:
-    if isinstance(node.parent, (exp.From, exp.Join)) and is_typed(node):
-        # The second reading of the text knows no columns' types, and reads no UNNEST without one.
-        node.set("expressions", [cast(node.expressions[0], duckdb_type(type_of(node)))])
-    return node
+    """An UNNEST in FROM as a query: there the engine reads every expression, in a table function it does not."""
+    alias = node.args.get("alias")
+    if alias is None or alias.this is None:
+        return node
+    array = exp.Column(this=exp.to_identifier("a"), table=exp.to_identifier(_ROW, quoted=True))
+    shown = [_named(call("unnest", array), alias.columns[0].name)]
+    if isinstance(node.args.get("offset"), exp.Identifier):
+        # DuckDB counts elements from 1.
+        place = exp.Sub(this=call("generate_subscripts", array.copy(), 1), expression=exp.Literal.number(1))
+        shown.append(_named(cast(exp.Paren(this=place), "BIGINT"), node.args["offset"].name))
+    held = exp.Select(expressions=[exp.Alias(this=node.expressions[0], alias=exp.to_identifier("a"))])
+    source = exp.Subquery(this=held, alias=exp.TableAlias(this=exp.to_identifier(_ROW, quoted=True)))
+    query = exp.Select(expressions=shown, from_=exp.From(this=source))
+    out = exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias.name, quoted=True)))
+    out.meta[_ELEMENTS] = True
+    return out
 
 
 @rule(exp.Join)
 def _join(node: exp.Expr) -> exp.Expr:
-    if isinstance(node.this, exp.Unnest) and node.args.get("on") is None:
+    if _ELEMENTS in node.this.meta and node.args.get("on") is None:
+        # GoogleSQL lets an UNNEST go without ON: every element belongs to its row.
         if node.args.get("side") == "LEFT":
             node.set("on", exp.Boolean(this=True))
         else:

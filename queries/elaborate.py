@@ -16,7 +16,19 @@ from contract.schema import Parameter, SqlType
 from queries.errors import Refused, written_name
 from queries.names import is_bare, is_offset, output_names
 from queries.resolve import Relation, Resolved
-from queries.typed import Type, cast, common, common_nested, convert, declared_type, set_source, set_type, struct_of
+from queries.typed import (
+    Type,
+    cast,
+    common,
+    common_nested,
+    convert,
+    declared_type,
+    is_elaborated,
+    set_source,
+    set_type,
+    struct_of,
+    type_of,
+)
 
 BOOL: Final = Type(SqlType.BOOL)
 Rule = Callable[["Elaborator", exp.Expr], Type]
@@ -78,7 +90,9 @@ class Elaborator:
         return self._outputs[id(query)]
 
     def type(self, node: exp.Expr) -> Type:
-        """Type ``node`` and all below it."""
+        """Type ``node`` and all below it. A rule may change its node, so each is typed once."""
+        if is_elaborated(node):
+            return type_of(node)
         found = RULES.get(type(node))
         if found is None:
             raise Refused(f"{written_name(node)} is not accepted here", node)
@@ -221,6 +235,9 @@ class Elaborator:
         for join in select.args.get("joins") or []:
             if join.args.get("on") is not None:
                 self.expect(join, "on", SqlType.BOOL)
+        qualify = select.args.get("qualify")
+        if qualify is not None and not any(part.find(exp.Window) for part in (qualify, *select.expressions)):
+            raise Refused("QUALIFY needs a window function, in it or in the select list", qualify)
         for clause in ("where", "having", "qualify"):
             if select.args.get(clause) is not None:
                 self.expect(select.args[clause], "this", SqlType.BOOL)

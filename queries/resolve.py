@@ -128,6 +128,8 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation], reserved: 
             raise Refused(f"a {join.text('kind')} JOIN is not accepted", join)
         if isinstance(join.this, exp.Unnest):
             _check_unnest_join(join)
+        elif join.text("kind").upper() != "CROSS" and not join.args.get("on") and not join.args.get("using"):
+            raise Refused("a JOIN needs ON or USING; or write CROSS JOIN", join)
     for unnest in tree.find_all(exp.Unnest):
         alias = unnest.args["alias"].columns[0].name if isinstance(unnest.parent, (exp.From, exp.Join)) else ""
         if alias.lower() in taken:

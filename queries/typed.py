@@ -14,6 +14,7 @@ from queries.literals import canonical_text
 
 _META: Final = "gsql_type"
 _SOURCE: Final = "gsql_source"
+_WRITTEN: Final = "gsql_written"
 _NUMBERS: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64)
 _FROM_TEXT: Final = (SqlType.DATE, SqlType.TIMESTAMP, SqlType.DATETIME, SqlType.TIME)
 
@@ -103,6 +104,10 @@ def type_of(node: exp.Expr) -> Type:
     return kind
 
 
+def is_elaborated(node: exp.Expr) -> bool:
+    return _META in node.meta
+
+
 def sql_type(node: exp.Expr) -> SqlType:
     """The scalar type of an elaborated node."""
     name = type_of(node).name
@@ -183,7 +188,19 @@ def text_literal(text: str, target: SqlType, node: exp.Expr) -> exp.Cast:
         raise Refused(f"the text is not a {target.value}", node)
     literal = exp.Literal.string(value)
     set_type(literal, Type(SqlType.STRING, literal=True))
-    return cast(literal, SqlType.STRING, target)
+    out = cast(literal, SqlType.STRING, target)
+    set_written(out)
+    return out
+
+
+def set_written(node: exp.Expr) -> None:
+    """Mark a conversion of a literal that both engines read alike, as it stands."""
+    node.meta[_WRITTEN] = True
+
+
+def is_written(node: exp.Expr) -> bool:
+    """Whether a conversion is of such a literal."""
+    return bool(node.meta.get(_WRITTEN, False))
 
 
 def convert(node: exp.Expr, kind: Type, target: SqlType) -> exp.Expr | None:
