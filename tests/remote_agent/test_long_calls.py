@@ -210,6 +210,17 @@ def test_a_subscription_needs_ownership_and_the_extension(client: Client, holdin
         assert events.next()["code"] == -32008
 
 
+def test_a_task_has_so_many_followers_and_no_more(
+    client: Client, holding: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote_agent.running.MAX_WATCHERS", 1)
+    task = detached(client, holding)
+    with client.followed(task["id"], rows=False) as first:
+        first.next()
+        with client.followed(task["id"], rows=False) as second:
+            assert second.next()["code"] == -32004
+
+
 @pytest.mark.parametrize(
     ("leaf", "reason"),
     [
