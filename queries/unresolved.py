@@ -35,6 +35,7 @@ def unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Relat
     if unknown is not None:
         return _unknown(unknown[1], unknown[2], tree, declared)
     line = re.search(r"Line: (\d+)", text)
+    message = re.sub(r"\s*Line: \d+, Col: \d+\.?", "", text).rstrip(". ")
     column = _COLUMN.match(text)
     if column is not None:
         found = _alias_of(column[1], tree)
@@ -44,7 +45,7 @@ def unresolved(error: SqlglotError, tree: exp.Expr, declared: Mapping[str, Relat
                 "write the expression out",
                 found,
             )
-    message = re.sub(r"\s*Line: \d+, Col: \d+\.?", "", text).rstrip(". ")
+        message = f"there is no column {column[1][:80]} here"
     return Refused(message[:200], line=int(line[1]) if line else None)
 
 

@@ -95,6 +95,11 @@ def open_engine(folder: Path, deep: list[dict[str, Any]] = DEEP_ROWS) -> DuckDbE
     for held, rows in zip(TABLES, (deep, OTHER_ROWS), strict=True):
         schema = pa.schema([(column.name, arrow_type(declared_type(column))) for column in held.columns])
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / str(held.file))
+    return reopen(folder)
+
+
+def reopen(folder: Path) -> DuckDbEngine:
+    """An engine on the files that are there."""
     return DuckDbEngine.open(
         DATASET, "1.0.0", folder, TABLES, scratch=folder / "scratch", mask_key=b"0123456789abcdef-mask"
     )
