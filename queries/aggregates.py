@@ -10,7 +10,7 @@ from contract.schema import SqlType
 from queries.elaborate import BOOL, Elaborator, rule
 from queries.errors import Refused, written_name
 from queries.numbers import real
-from queries.typed import Type, set_source, set_type
+from queries.typed import Type, set_source, set_type, type_of
 
 S = SqlType
 _UNSTABLE: Final = (exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
@@ -262,9 +262,14 @@ def _frame(spec: exp.Expr, order: exp.Expr | None, *, numbered: bool) -> None:
         if bound is None or bound in ("UNBOUNDED", "CURRENT ROW"):
             continue
         number = isinstance(bound, exp.Literal) and not bound.is_string and bound.name.isdigit()
-        if not number or spec.args["kind"] != "ROWS":
-            raise Refused("a window frame is bounded by written numbers of ROWS", spec)
+        if not number or (spec.args["kind"] == "RANGE" and not _is_integer(order)):
+            raise Refused("a window frame is bounded by written numbers of ROWS, or of RANGE over one INT64", spec)
     _check_sides(spec)
+
+
+def _is_integer(order: exp.Expr) -> bool:
+    terms = order.expressions
+    return len(terms) == 1 and type_of(terms[0].this).value == Type(S.INT64)
 
 
 def _check_sides(spec: exp.Expr) -> None:

@@ -136,10 +136,8 @@ def _if(node: exp.Expr) -> exp.Expr:
 
 @rule(exp.Greatest, exp.Least)
 def _extreme_of(node: exp.Expr) -> exp.Expr:
-    values = [node.this, *node.expressions]
-    absent = exp.or_(*(exp.Is(this=value.copy(), expression=exp.Null()) for value in values))
-    name = "greatest" if isinstance(node, exp.Greatest) else "least"
-    return exp.Case(ifs=[exp.If(this=absent, true=exp.Null())], default=call(name, *values))
+    name = "gsql_greatest" if isinstance(node, exp.Greatest) else "gsql_least"
+    return call(name, exp.Array(expressions=[node.this, *node.expressions]))
 
 
 def local(value: exp.Expr, zone: str) -> exp.Expr:

@@ -20,7 +20,7 @@ _SPELLED: Final = {
 
 def printed(pattern: str, value: exp.Expr, kind: SqlType | None, zone: str) -> exp.Expr:
     """``value`` printed as ``pattern`` says, joined from its pieces."""
-    civil = _civil(value, kind, zone)
+    civil = exp.column("c", table="v")
     pieces: list[exp.Expr] = []
     run = ""
     for element, special in elements(pattern, PRINTED[kind or S.DATE], "FORMAT"):
@@ -30,15 +30,22 @@ def printed(pattern: str, value: exp.Expr, kind: SqlType | None, zone: str) -> e
             run += _SPELLED.get(element, f"%{element}")
         else:
             if run:
-                pieces.append(_run(run, civil))
-            pieces.append(_piece(element, civil, value, zone))
+                pieces.append(call("strftime", civil.copy(), run))
+            pieces.append(_piece(element, civil, exp.column("t", table="v"), zone))
             run = ""
-    if run or not pieces:
-        pieces.append(_run(run, civil))
+    if run:
+        pieces.append(call("strftime", civil.copy(), run))
     out = pieces[0]
     for piece in pieces[1:]:
         out = exp.DPipe(this=out, expression=piece)
-    return exp.Paren(this=out)
+    if len(pieces) == 1 and run:
+        return call("strftime", _civil(value, kind, zone), run)
+    # Each piece names the value, which is computed once.
+    parts = {"c": _civil(value.copy(), kind, zone), "t": value}
+    fields = [exp.PropertyEQ(this=exp.to_identifier(name), expression=part) for name, part in parts.items()]
+    body = exp.Lambda(this=out, expressions=[exp.to_identifier("v")])
+    made = call("list_transform", exp.Array(expressions=[exp.Struct(expressions=fields)]), body)
+    return call("list_extract", made, 1)
 
 
 def _civil(value: exp.Expr, kind: SqlType | None, zone: str) -> exp.Expr:

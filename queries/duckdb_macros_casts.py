@@ -46,7 +46,7 @@ CASTS: Final[dict[str, str]] = {
         "CASE WHEN lower(x) = 'true' THEN TRUE WHEN lower(x) = 'false' THEN FALSE END",
         "a text is not a BOOL",
     ),
-    **failing("text_of_bytes", "x", "try(decode(x))", "bytes are not UTF-8"),
+    **failing("text_of_bytes", "x", once({"x": "x"}, "try(decode(v.x))"), "bytes are not UTF-8"),
     **failing("int64_of_float64", "x", "try_cast(round(x) AS BIGINT)", "a FLOAT64 is no INT64"),
     **failing("int64_of_numeric", "x", "try_cast(x AS BIGINT)", "a NUMERIC is no INT64"),
     # Scaling a fraction is exact enough unless it lies near a half; then, and for large numbers, all digits are read.

@@ -14,6 +14,11 @@ def _number(place: int, otherwise: int) -> str:
     return _FIELD.format(place=place, otherwise=otherwise)
 
 
+def _int32(*names: str) -> dict[str, str]:
+    """Parts of a date or time, of which GoogleSQL reads the lower 32 bits."""
+    return {name: f"gsql_int32({name})" for name in names}
+
+
 # The numbers of the fields that a text was split into (``formats.FIELDS``).
 _NUMBERS: Final = {
     "y": f"CASE WHEN v.f[2] <> '' THEN {_number(2, 0)} + CASE WHEN {_number(2, 0)} < 69 THEN 2000 ELSE 1900 END "
@@ -44,29 +49,34 @@ _OF_TIMESTAMP: Final = "'\\1||\\2||\\3||\\4|||\\5|\\6|\\7|\\8|'"
 _OF_TIME: Final = "'||||||\\1|||\\2|\\3|\\4||'"
 _NAMED_ZONE: Final = f"'^{_DATE_TEXT}[ Tt]{_TIME_TEXT} [A-Za-z]'"
 
+
+def _bounded(name: str, first: str, beyond: str, value: str) -> dict[str, str]:
+    """A moment within the years 1 to 9999, an error beyond them, or NULL."""
+    inside = f"v.d >= {first} AND v.d < {beyond}"
+    return {
+        f"gsql_{name}(d)": once(
+            {"d": "d"}, f"CASE WHEN v.d IS NULL OR ({inside}) THEN {value} ELSE error('a {name} is out of range') END"
+        ),
+        f"gsql_safe_{name}(d)": once({"d": "d"}, f"CASE WHEN {inside} THEN {value} END"),
+    }
+
+
 MOMENTS: Final[dict[str, str]] = {
-    "gsql_date(d)": "CASE WHEN d > DATE '9999-12-31' OR d < DATE '0001-01-01' THEN error('a date is out of range') "
-    "ELSE CAST(d AS DATE) END",
-    "gsql_safe_date(d)": "CASE WHEN d BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN CAST(d AS DATE) END",
-    "gsql_datetime(d)": "CASE WHEN d >= TIMESTAMP '10000-01-01 00:00:00' OR d < TIMESTAMP '0001-01-01 00:00:00' "
-    "THEN error('a datetime is out of range') ELSE d END",
-    "gsql_safe_datetime(d)": "CASE WHEN d >= TIMESTAMP '0001-01-01 00:00:00' AND d < TIMESTAMP '10000-01-01 00:00:00' "
-    "THEN d END",
-    "gsql_moment(t)": "CASE WHEN t >= TIMESTAMPTZ '10000-01-01 00:00:00+00' OR t < TIMESTAMPTZ '0001-01-01 00:00:00+00' "
-    "THEN error('a timestamp is out of range') ELSE t END",
-    "gsql_safe_moment(t)": "CASE WHEN t >= TIMESTAMPTZ '0001-01-01 00:00:00+00' "
-    "AND t < TIMESTAMPTZ '10000-01-01 00:00:00+00' THEN t END",
+    **_bounded("date", "DATE '0001-01-01'", "DATE '9999-12-31' + to_days(1)", "CAST(v.d AS DATE)"),
+    **_bounded("datetime", "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '10000-01-01 00:00:00'", "v.d"),
+    **_bounded("moment", "TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '10000-01-01 00:00:00+00'", "v.d"),
+    "gsql_int32(n)": "(n & 4294967295) - CASE WHEN n & 2147483648 = 0 THEN 0 ELSE 4294967296 END",
     **failing(
         "date_parts",
         "y, m, d",
-        once({"y": "y", "m": "m", "d": "d"}, "CASE WHEN v.y BETWEEN 1 AND 9999 THEN try(make_date(v.y, v.m, v.d)) END"),
+        once(_int32("y", "m", "d"), "CASE WHEN v.y BETWEEN 1 AND 9999 THEN try(make_date(v.y, v.m, v.d)) END"),
         "DATE of a day that is not",
     ),
     **failing(
         "datetime_parts",
         "y, m, d, h, i, s",
         once(
-            {"y": "y", "m": "m", "d": "d", "h": "h", "i": "i", "s": "s"},
+            _int32("y", "m", "d", "h", "i", "s"),
             "CASE WHEN v.y BETWEEN 1 AND 9999 AND v.s BETWEEN 0 AND 60 "
             "THEN gsql_safe_datetime(try(make_timestamp(v.y, v.m, v.d, v.h, v.i, v.s))) END",
         ),
@@ -75,21 +85,28 @@ MOMENTS: Final[dict[str, str]] = {
     **failing(
         "time_parts",
         "h, i, s",
-        "CASE WHEN h BETWEEN 0 AND 23 AND i BETWEEN 0 AND 59 AND s BETWEEN 0 AND 60 "
-        "THEN gsql_time_of(((h * 60 + i) * 60 + s) * 1000000) END",
+        once(
+            _int32("h", "i", "s"),
+            "CASE WHEN v.h BETWEEN 0 AND 23 AND v.i BETWEEN 0 AND 59 AND v.s BETWEEN 0 AND 60 "
+            "THEN gsql_time_of(((v.h * 60 + v.i) * 60 + v.s) * 1000000) END",
+        ),
         "TIME of a time that is not",
     ),
     # What a zone adds to UTC, in microseconds, at an instant.
     "gsql_offset_at(m, z)": "epoch_us(make_timestamptz(m) AT TIME ZONE z) - m",
     # A zone's own time as an instant. Where it is twice or never, what held before the change is taken.
     "gsql_at(d, z)": once(
-        {
-            "u": "epoch_us(d)",
-            "a": f"gsql_offset_at(epoch_us(d) - {_DAY}, z)",
-            "b": f"gsql_offset_at(epoch_us(d) + {_DAY}, z)",
-        },
-        "make_timestamptz(CASE WHEN v.a = v.b OR gsql_offset_at(v.u - v.a, z) = v.a THEN v.u - v.a "
-        "WHEN gsql_offset_at(v.u - v.b, z) = v.b THEN v.u - v.b ELSE v.u - v.a END)",
+        {"u": "epoch_us(d)"},
+        once(
+            {
+                "u": "v.u",
+                "a": f"gsql_offset_at(v.u - {_DAY}, z)",
+                "b": f"gsql_offset_at(v.u + {_DAY}, z)",
+            },
+            "make_timestamptz(CASE WHEN w.a = w.b OR gsql_offset_at(w.u - w.a, z) = w.a THEN w.u - w.a "
+            "WHEN gsql_offset_at(w.u - w.b, z) = w.b THEN w.u - w.b ELSE w.u - w.a END)",
+            "w",
+        ),
     ),
     # Days since Monday 0001-01-01.
     "gsql_days(d)": "date_diff('day', DATE '0001-01-01', d)",
@@ -119,14 +136,19 @@ MOMENTS: Final[dict[str, str]] = {
     "+ CASE WHEN CAST(substr(z, 4) AS BIGINT) < 60 THEN CAST(substr(z, 4) AS BIGINT) ELSE 6000 END "
     "ELSE CAST(substr(z, 2) AS BIGINT) * 60 END END",
     "gsql_shifted(d, m)": "CASE WHEN m BETWEEN -50400000000 AND 50400000000 THEN make_timestamptz(epoch_us(d) - m) END",
-    "gsql_instant_of(r, zone)": "gsql_safe_moment(CASE WHEN r.n BETWEEN -62135596800 AND 253402300799 "
-    "THEN make_timestamptz(r.n * 1000000) WHEN r.n IS NOT NULL THEN NULL "
-    "WHEN r.z <> '' THEN gsql_shifted(gsql_civil(r, r.u), gsql_zone_micros(r.z)) ELSE gsql_at(gsql_civil(r, r.u), zone) END)",
+    "gsql_instant_of(r, zone)": once(
+        {"c": "gsql_civil(r, r.u)", "n": "r.n", "z": "r.z"},
+        "gsql_safe_moment(CASE WHEN w.n BETWEEN -62135596800 AND 253402300799 THEN make_timestamptz(w.n * 1000000) "
+        "WHEN w.n IS NOT NULL THEN NULL WHEN w.z <> '' THEN gsql_shifted(w.c, gsql_zone_micros(w.z)) "
+        "ELSE gsql_at(w.c, zone) END)",
+        "w",
+    ),
     **failing(
         "parse_datetime",
         "x, p, t",
         once({"r": "gsql_parsed(x, p, t)"}, "gsql_civil_of(v.r)"),
         "a text is not of its format",
+        written="p, t",
     ),
     "gsql_safe_parse_timestamp(x, p, t, zone)": once({"r": "gsql_parsed(x, p, t)"}, "gsql_instant_of(v.r, zone)"),
     "gsql_parse_timestamp(x, p, t, zone)": "coalesce(gsql_safe_parse_timestamp(x, p, t, zone), "
@@ -153,17 +175,31 @@ MOMENTS: Final[dict[str, str]] = {
     "gsql_safe_timestamp_of_civil_text(x, zone)": "gsql_safe_moment(gsql_at(gsql_safe_datetime_of_text(x), zone))",
     # Fractions of a second: none, three or six digits; and as many as needed.
     "gsql_micros_of(d)": "date_part('microsecond', d) % 1000000",
-    "gsql_fraction(m)": "CASE WHEN m = 0 THEN '' WHEN m % 1000 = 0 THEN '.' || lpad(CAST(m // 1000 AS VARCHAR), 3, '0') "
-    "ELSE '.' || lpad(CAST(m AS VARCHAR), 6, '0') END",
+    "gsql_fraction(m)": once(
+        {"m": "m"},
+        "CASE WHEN x.m = 0 THEN '' WHEN x.m % 1000 = 0 THEN '.' || lpad(CAST(x.m // 1000 AS VARCHAR), 3, '0') "
+        "ELSE '.' || lpad(CAST(x.m AS VARCHAR), 6, '0') END",
+        "x",
+    ),
     "gsql_short_fraction(m)": "rtrim(rtrim('.' || lpad(CAST(m AS VARCHAR), 6, '0'), '0'), '.')",
     "gsql_text_of_date(d)": "strftime(d, '%Y-%m-%d')",
-    "gsql_text_of_datetime(d)": "strftime(d, '%Y-%m-%d %H:%M:%S') || gsql_fraction(gsql_micros_of(d))",
-    "gsql_text_of_time(t)": "left(CAST(t AS VARCHAR), 8) || gsql_fraction(gsql_micros_of(t))",
+    "gsql_text_of_datetime(d)": once(
+        {"d": "d"}, "strftime(v.d, '%Y-%m-%d %H:%M:%S') || gsql_fraction(gsql_micros_of(v.d))"
+    ),
+    "gsql_text_of_time(t)": once({"t": "t"}, "left(CAST(v.t AS VARCHAR), 8) || gsql_fraction(gsql_micros_of(v.t))"),
     # A zone's offset in whole minutes; the seconds that zones had before 1900 are left out, as GoogleSQL does.
     "gsql_minutes_at(t, z)": "CAST(trunc((epoch_us(t AT TIME ZONE z) - epoch_us(t)) / 60000000) AS BIGINT)",
-    "gsql_local(t, z)": "make_timestamp(epoch_us(t) + gsql_minutes_at(t, z) * 60000000)",
-    "gsql_offset_text(n, colon, short)": "CASE WHEN n < 0 THEN '-' ELSE '+' END || lpad(CAST(abs(n) // 60 AS VARCHAR), 2, '0') "
-    "|| CASE WHEN short AND abs(n) % 60 = 0 THEN '' ELSE colon || lpad(CAST(abs(n) % 60 AS VARCHAR), 2, '0') END",
-    "gsql_text_of_timestamp(t, z)": "gsql_text_of_datetime(gsql_local(t, z)) "
-    "|| gsql_offset_text(gsql_minutes_at(t, z), ':', true)",
+    "gsql_local(t, z)": once(
+        {"u": "epoch_us(t)", "n": "gsql_minutes_at(t, z)"}, "make_timestamp(v.u + v.n * 60000000)"
+    ),
+    "gsql_offset_text(n, colon, short)": once(
+        {"n": "n", "m": "abs(n) % 60"},
+        "CASE WHEN v.n < 0 THEN '-' ELSE '+' END || lpad(CAST(abs(v.n) // 60 AS VARCHAR), 2, '0') "
+        "|| CASE WHEN short AND v.m = 0 THEN '' ELSE colon || lpad(CAST(v.m AS VARCHAR), 2, '0') END",
+    ),
+    "gsql_text_of_timestamp(t, z)": once(
+        {"t": "t"},
+        "gsql_text_of_datetime(gsql_local(w.t, z)) || gsql_offset_text(gsql_minutes_at(w.t, z), ':', true)",
+        "w",
+    ),
 }

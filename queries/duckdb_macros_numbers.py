@@ -50,7 +50,9 @@ NUMBERS: Final[dict[str, str]] = {
     # The rounded quotient of positive units, in units. The remainder is scaled at once where that fits.
     "gsql_quotient(p, q)": f"(p // q) * {_E9} + CASE WHEN q < CAST('80000000000000000000000000000' AS {_WIDE}) "
     f"THEN ((p % q) * 2 * {_E9} // q + 1) // 2 ELSE gsql_wide_fraction(p % q, q) END",
-    "gsql_div_numeric(a, b)": once(_UNITS, f"CASE WHEN v.b = 0 AND v.a IS NOT NULL THEN error('division by zero') ELSE {_QUOTIENT} END"),
+    "gsql_div_numeric(a, b)": once(
+        _UNITS, f"CASE WHEN v.b = 0 AND v.a IS NOT NULL THEN error('division by zero') ELSE {_QUOTIENT} END"
+    ),
     "gsql_safe_div_numeric(a, b)": once(_UNITS, f"CASE WHEN v.b <> 0 THEN try({_QUOTIENT}) END"),
     "gsql_mul_numeric(a, b)": f"CASE WHEN a {_SMALL} AND b {_SMALL} THEN CAST(a * b AS {_NUMERIC}) "
     f"ELSE {once(_UNITS, _PRODUCT)} END",
@@ -80,6 +82,9 @@ NUMBERS: Final[dict[str, str]] = {
     "gsql_trunc_float(x, n)": "CASE WHEN NOT isfinite(x) THEN x "
     "ELSE CAST(left(format('{:.60f}', x), strpos(format('{:.60f}', x), '.') + n) AS DOUBLE) END",
     "gsql_bit_count(x)": "CAST(bit_count(x) AS BIGINT)",
+    # Every value is computed, also beside a NULL.
+    "gsql_greatest(a)": once({"a": "a"}, "CASE WHEN list_count(v.a) = len(v.a) THEN list_max(v.a) END"),
+    "gsql_least(a)": once({"a": "a"}, "CASE WHEN list_count(v.a) = len(v.a) THEN list_min(v.a) END"),
     "gsql_pi()": "pi()",
     **failing("ln", "x", "CASE WHEN x > 0 THEN ln(x) END", "a logarithm takes a positive number"),
     **failing("log10", "x", "CASE WHEN x > 0 THEN log10(x) END", "a logarithm takes a positive number"),

@@ -19,23 +19,28 @@ SPACE: Final = "[ \\t\\n\\x0b\\f\\r]*"
 _BETWEEN: Final = "[\\p{Mn}\\p{Me}\\p{Cf}\\p{Lm}\\p{Sk}'.:·’]*"
 
 
-def failing(name: str, parameters: str, body: str, message: str) -> dict[str, str]:
+def failing(name: str, parameters: str, body: str, message: str, written: str = "") -> dict[str, str]:
     """``gsql_safe_name``, which is NULL where it fails, and ``gsql_name``, which is an error there.
 
-    ``body`` must be NULL only where an argument is NULL or the call fails.
+    ``body`` must be NULL only where an argument is NULL or the call fails. Each argument is
+    computed, and once, whatever the others are; ``written`` names those that are constants.
     """
-    present = " AND ".join(f"{one} IS NOT NULL" for one in parameters.split(", "))
-    safe = f"gsql_safe_{name}({parameters})"
+    names = parameters.split(", ")
+    held = {one: one for one in names if one not in written.split(", ")}
+    passed = ", ".join(f"v.{one}" if one in held else one for one in names)
+    present = " AND ".join(f"v.{one} IS NOT NULL" for one in held)
+    inner = f"gsql_try_{name}({passed})"
     return {
-        safe: body,
-        f"gsql_{name}({parameters})": f"coalesce({safe}, CASE WHEN {present} THEN error('{message}') END)",
+        f"gsql_try_{name}({parameters})": body,
+        f"gsql_safe_{name}({parameters})": once(held, inner),
+        f"gsql_{name}({parameters})": once(held, f"coalesce({inner}, CASE WHEN {present} THEN error('{message}') END)"),
     }
 
 
-def once(parts: dict[str, str], body: str) -> str:
+def once(parts: dict[str, str], body: str, name: str = "v") -> str:
     """``body`` over ``v.part``, where each part is computed once however often the body names it."""
-    held = ", ".join(f"'{name}': {value}" for name, value in parts.items())
-    return f"list_transform([{{{held}}}], lambda v: {body})[1]"
+    held = ", ".join(f"'{part}': {value}" for part, value in parts.items())
+    return f"list_transform([{{{held}}}], lambda {name}: {body})[1]"
 
 
 def _letters(table: dict[str, str]) -> str:
@@ -57,7 +62,8 @@ TEXT: Final[dict[str, str]] = {
     "gsql_ltrim(x)": f"ltrim(x, '{_WHITE}')",
     "gsql_rtrim(x)": f"rtrim(x, '{_WHITE}')",
     # Positions before the text clamp to its start; 0 counts as 1.
-    "gsql_start(x, p)": "CASE WHEN p > 0 THEN p WHEN p = 0 OR p < -length(x) THEN 1 ELSE length(x) + p + 1 END",
+    "gsql_start(x, p)": "CASE WHEN p > 0 THEN least(p, length(x) + 1) WHEN p = 0 OR p < -length(x) THEN 1 "
+    "ELSE length(x) + CASE WHEN p < 0 THEN p END + 1 END",
     "gsql_substr(x, p)": "substr(x, gsql_start(x, p))",
     **failing(
         "substr_n",
@@ -68,13 +74,13 @@ TEXT: Final[dict[str, str]] = {
     **failing("left", "x, n", "CASE WHEN n >= 0 THEN left(x, least(n, length(x))) END", "LEFT of a negative length"),
     **failing("right", "x, n", "CASE WHEN n >= 0 THEN right(x, least(n, length(x))) END", "RIGHT of a negative length"),
     # Bytes are cut as pairs of hexadecimal digits.
-    "gsql_start_bytes(x, p)": "CASE WHEN p > 0 THEN p WHEN p = 0 OR p < -octet_length(x) THEN 1 "
-    "ELSE octet_length(x) + p + 1 END",
+    "gsql_start_bytes(x, p)": "CASE WHEN p > 0 THEN least(p, octet_length(x) + 1) WHEN p = 0 OR p < -octet_length(x) THEN 1 "
+    "ELSE octet_length(x) + CASE WHEN p < 0 THEN p END + 1 END",
     "gsql_substr_bytes(x, p)": "array_slice(x, gsql_start_bytes(x, p), octet_length(x))",
     **failing(
         "substr_n_bytes",
         "x, p, n",
-        "CASE WHEN n = 0 THEN array_slice(x, 1, 0) WHEN n > 0 "
+        "CASE WHEN n = 0 THEN array_slice(x, 1, 0) WHEN n > 0 AND x IS NOT NULL "
         "THEN array_slice(x, gsql_start_bytes(x, p), gsql_start_bytes(x, p) - 1 + least(n, octet_length(x))) END",
         "SUBSTR of a negative length",
     ),
@@ -113,13 +119,16 @@ TEXT: Final[dict[str, str]] = {
     "gsql_sha1(x)": "unhex(sha1(x))",
     "gsql_sha256(x)": "unhex(sha256(x))",
     "gsql_to_hex(x)": "lower(hex(x))",
-    **failing("from_hex", "x", "try(unhex(x))", "FROM_HEX takes hexadecimal digits"),
+    **failing("from_hex", "x", once({"x": "x"}, "try(unhex(v.x))"), "FROM_HEX takes hexadecimal digits"),
     "gsql_to_base64(x)": "to_base64(x)",
     **failing(
         "from_base64",
         "x",
-        "CASE WHEN regexp_matches(x, '^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$') "
-        "THEN from_base64(rpad(x, CAST((strlen(x) + 3) // 4 * 4 AS INTEGER), '=')) END",
+        once(
+            {"t": "regexp_replace(x, '[ \\t\\n\\x0b\\f\\r]', '', 'g')"},
+            "CASE WHEN regexp_matches(v.t, '^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$') "
+            "THEN from_base64(rpad(v.t, CAST((strlen(v.t) + 3) // 4 * 4 AS INTEGER), '=')) END",
+        ),
         "FROM_BASE64 takes base64 text",
     ),
     "gsql_regexp_contains(x, p)": "regexp_matches(x, p)",

@@ -85,7 +85,7 @@ HOSTILE = {
     "an alias in the select list": "SELECT id AS x, x AS id FROM orders ORDER BY 1",
     "a column that is not there": "SELECT o.gone AS id FROM orders AS o ORDER BY 1",
     "a window without order": "SELECT ROW_NUMBER() OVER () AS id FROM orders ORDER BY 1",
-    "QUALIFY on a named window": "SELECT SUM(id) OVER w AS id FROM orders WINDOW w AS (ORDER BY id) ORDER BY 1",
+    "a window without a name": "SELECT SUM(id) OVER w AS id FROM orders WINDOW v AS (ORDER BY id) ORDER BY 1",
     "GROUP BY ROLLUP": "SELECT region AS id FROM orders GROUP BY ROLLUP(region) ORDER BY 1",
     "COLLATE": "SELECT COLLATE(note, 'und:ci') AS id FROM orders ORDER BY 1",
     "BIGNUMERIC": "SELECT CAST(id AS BIGNUMERIC) AS id FROM orders ORDER BY 1",
