@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
-import typer
-
 from contract.errors import DatasetAgentError
 from contract.schema import Parameter, SqlType
 from contract.verdict import Reason
@@ -40,7 +38,7 @@ def asked_for(answer: Answer) -> dict[str, Any] | None:
         for missing in target.missing:
             parameter = _declared(answer, missing.name)
             arguments[missing.name] = _said(parameter)
-    except (typer.Abort, _GivenUp):
+    except (EOFError, _GivenUp):
         note("")
         return None
     return arguments
@@ -54,8 +52,9 @@ def _said(parameter: Parameter) -> Any:
     if parameter.description:
         note(f"  {parameter.description}")
     for _ in range(_TRIES):
-        text = typer.prompt(f"  {parameter.name} ({_shape(parameter)})", err=True)
-        value = _read(parameter, text.strip())
+        # Not by typer, which writes to standard output too, where the rows go.
+        err.print(f"  {parameter.name} ({_shape(parameter)}): ", end="")
+        value = _read(parameter, input().strip())
         if value is not None:
             return value
         note(f"  that is not {_shape(parameter)}")

@@ -121,7 +121,7 @@ def test_a_fresh_interpreter_says_nothing_but_the_answer(agent: RunningAgent) ->
     [
         ("search", "no-such-dataset", ["query=x"], 4, "INDETERMINATE MISSING_DESCRIPTOR"),
         ("no_such_thing", "purification-batches", [], 3, "REFUSED UNREGISTERED_CAPABILITY by AD-POL-003"),
-        ("compare_batches", "purification-batches", ["batch_a=B001"], 3, "REFUSED ARGUMENTS_INVALID"),
+        ("compare_batches", "purification-batches", ["batch_a=B1"], 3, "REFUSED ARGUMENTS_INVALID"),
         ("compare_batches", "purification-batches", ["batch_a=B001", "batch_b:=7"], 3, "batch_b must be text"),
         (
             "search",
