@@ -15,6 +15,7 @@ from rich.text import Text
 
 from cache import inspect
 from cache.opening import open_store
+from contract.result import ResultDocument
 from contract.settings import Settings
 from contract.verdict import Reason, Verdict
 from dataset_agent.answer_display import result_table
@@ -87,7 +88,7 @@ async def _tell(story: Story, services: DemoServices) -> None:
     before = {entry.key for entry in await _entries(settings)}
     await _discover(story, settings)
     first = await _ask(story, settings, "process_engineer", QUESTION, Verdict.GRANTED, cache="MISS")
-    if first.document is not None:
+    if isinstance(first.document, ResultDocument):
         document = first.document
         story.show(lambda: result_table(document, "", limit=document.row_count))
     again = "the same question again"

@@ -62,7 +62,8 @@ def make_trust(**changes: Any) -> Trust:
         OTHER_ISSUER: TrustedIssuer(OTHER_ISSUER, (SIGNERS[OTHER_ISSUER].public_key,), (), frozenset({"other"}), "x-"),
     }
     agents = {name: agent(name) for name in (ROOT, REMOTE, SECOND, THIRD)}
-    return Trust(**({"issuers": issuers, "agents": agents} | changes))
+    members: dict[str, Any] = {"issuers": issuers, "agents": agents}
+    return Trust(**(members | changes))
 
 
 TRUST = make_trust()
