@@ -17,6 +17,7 @@ from evidence.tree import verify_tree, walk
 from grants.claims import jwk_of
 from grants.trust import TrustedAgent
 from remote_agent import answer
+from remote_agent.hop import _Hop
 from tests.grants.grants_world import CHILD_HEADER, claims_of, forge, par_hash
 from tests.remote_agent.chain_world import (
     TOTAL,
@@ -149,6 +150,26 @@ def test_the_first_agent_verifies_the_third_ones_proof_where_it_knows_its_key(th
             assert decision_of(three.ask())["reason"] == reason
     finally:
         service.trust = before
+
+
+def test_an_answer_rests_on_the_agent_that_the_card_names(three: ChainWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The card says another agent than the one that the second agent's proof carries."""
+    described, plan, said = _Hop._described, _Hop._plan, {}
+
+    async def of_another(hop: Any) -> Any:
+        descriptor, said["theirs"] = await described(hop)
+        delegates = said["theirs"].delegates.model_copy(update={"agent": "urn:dataset-agent:another"})
+        return descriptor, said["theirs"].model_copy(update={"delegates": delegates})
+
+    monkeypatch.setattr(
+        _Hop, "_described", lambda hop: of_another(hop) if hop.asked.agent == agent_id(2) else described(hop)
+    )
+    monkeypatch.setattr(
+        _Hop, "_plan", lambda hop, theirs: plan(hop, said["theirs"] if hop.asked.agent == agent_id(2) else theirs)
+    )
+    decision = decision_of(three.ask())
+    assert decision["reason"] == "REMOTE_PROVENANCE_INVALID"
+    assert "does not rest on what its card says" in decision["rationale"]
 
 
 def test_no_agent_asks_for_more_than_its_card_says(three: ChainWorld) -> None:
