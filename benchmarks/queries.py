@@ -17,7 +17,6 @@ from benchmarks.chains import AGENTS, ISSUER, Chains
 from benchmarks.report import Figure, Section, Side, machine
 from contract.authority import Authority
 from contract.principal import Principal
-from contract.result import ResultDocument
 from contract.schema import Column, Parameter, ResultColumn, Table
 from contract.scope import Mask, Obligations, Scope, Sensitivity, parse_rows
 from contract.verdict import Decision, Reason
@@ -175,8 +174,7 @@ def _by_hand(connection: duckdb.DuckDBPyConnection, template: Template, text: st
         encoder = ResultEncoder(template.results, max_rows=10_000, max_bytes=10**7)
         for batch in reader:
             encoder.add(batch)
-        document: ResultDocument = encoder.finish(AS_OF)
-        return document.body
+        return encoder.finish(AS_OF).body
 
 
 def _steps(connection: duckdb.DuckDBPyConnection, template: Template, shipped: _Shipped) -> list[Work]:
