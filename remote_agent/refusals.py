@@ -47,6 +47,7 @@ _RETRY: Final = {
 _HINTS: Final = {
     Reason.NO_ACTIVE_GRANT: "send an execution grant in the Execution-Grant header",
     Reason.ARGUMENTS_INVALID: "send arguments as the capability's parameters on the agent card say",
+    Reason.ARGUMENTS_MISSING: "say what is missing in the same task, with a fresh grant, or send the whole call",
     Reason.CALL_MALFORMED: 'send one raw JSON part {"dataset","capability","arguments"}',
     Reason.GRANT_OPERATION_MISMATCH: "derive a leaf for exactly the bytes you send",
     Reason.GRANT_WIDENED: "ask only for what the grant covers",
