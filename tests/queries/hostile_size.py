@@ -135,7 +135,7 @@ SIZE: Final[tuple[Hostile, ...]] = (
     refused("too deep: many parentheses", f"SELECT {'(' * 5000}1{')' * 5000} AS x FROM big ORDER BY x", "x:INT64"),
     refused("too deep: sums", "SELECT " + " + ".join(["1"] * 3000) + " AS x", "x:INT64"),
     refused("too deep: negations", "SELECT COUNT(*) AS x FROM big WHERE " + "NOT " * 2000 + "TRUE", "x:INT64"),
-    refused("too deep: copies of macros", nested(20, "SUBSTR({0}, 2, 5)")),
+    refused("too deep: copies of macros", nested(20, "SUBSTR({0}, 2)")),
     refused("too deep: copies of case", nested(20, "UPPER({0})")),
     refused("too deep: queries", "SELECT COUNT(*) AS x FROM " + "(SELECT id FROM " * 60 + "big" + ") AS q" * 60, "x:INT64"),
     refused("too long: a list", listed(9000), "x:INT64"),
