@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -12,9 +13,10 @@ import httpx
 import pytest
 
 from contract.call import GET_RESULTS, Operation
-from contract.canonical import sha256_hex
+from contract.canonical import sha256_hex, unb64url
 from contract.extension import GRANT_HEADER
 from contract.scope import Constraint
+from contract.verdict import NotGranted, Reason
 from grants.client import client_assertion
 from grants.derive import derive, header_value
 from grants.mint import mint_discovery
@@ -24,6 +26,7 @@ from tests.large_world import ARROW, DATASET, Fetcher, large_agent, part_of, wri
 from tests.running_agent import RunningAgent, decision_of
 
 ROWS = 30_000
+PEOPLE = {"engineer": ["Basel", "Visp"], "colleague": ["Basel", "Visp"]}
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +46,14 @@ def task(fetcher: Fetcher) -> dict[str, Any]:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[tuple[RunningAgent, Fetcher, dict[str, Any]]]:
-    """An agent that a test may change, and a result that waits at it."""
-    with large_agent(tmp_path, rows=ROWS) as served:
-        fetcher = Fetcher(served.settings, served.url)
-        yield served, fetcher, fetcher.large()
+def own(agent: RunningAgent, fetcher: Fetcher) -> Iterator[tuple[RunningAgent, Fetcher, dict[str, Any]]]:
+    """The agent with a result that waits at it; who is known and what is asked is put back afterwards."""
+    template = agent.settings.datasets / DATASET / "list.sql"
+    before = template.read_text()
+    yield agent, fetcher, fetcher.large()
+    template.write_text(before)
+    write_people(agent.settings.datasets, PEOPLE)
+    agent.run(agent.lifecycle.reload())
 
 
 def reason_of(response: httpx.Response) -> str:
@@ -252,11 +258,12 @@ def test_another_template_since_is_another_result(own: tuple[RunningAgent, Fetch
     assert reason_of(fetcher.fetch(task)) == "GRANT_WIDENED"
 
 
-def test_a_revoked_person_gets_nothing(own: tuple[RunningAgent, Fetcher, dict[str, Any]]) -> None:
-    agent, fetcher, task = own
+def test_a_revoked_grant_fetches_nothing(agent: RunningAgent, fetcher: Fetcher, task: dict[str, Any]) -> None:
+    root = fetcher.root_token(fetcher.scope(DATASET, "list"))
+    claims = json.loads(unb64url(root.split(".")[1]))
     state = agent.lifecycle.service.state
-    agent.run(state.revoke(RevocationKind.SUBJECT, "u-engineer", not_before=time.time() + 5))
-    response = fetcher.fetch(task)
+    agent.run(state.revoke(RevocationKind.GRANT, claims["jti"], not_before=time.time() + 5))
+    response = fetcher.fetch(task, grant=fetcher.chain(root, task["id"]))
     assert (response.status_code, reason_of(response)) == (403, "GRANT_REVOKED")
 
 
@@ -274,22 +281,20 @@ def test_a_result_that_expired_is_as_if_it_never_was(agent: RunningAgent, fetche
     assert (file.exists(), spool.used) == (False, 0)
 
 
-def test_a_result_whose_answer_was_never_released_is_gone(own: tuple[RunningAgent, Fetcher, dict[str, Any]]) -> None:
+def test_a_result_whose_answer_was_never_released_is_gone(
+    agent: RunningAgent, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The engine ran and the rows are on disk; then the grant turns out to be revoked."""
-    agent, fetcher, _ = own
     service = agent.lifecycle.service
     before = spooled(agent)
-    recheck = service.state.recheck
     seen: list[str] = []
 
     async def revoked(*args: Any, **kwargs: Any) -> None:
         seen.extend(name for name, held in service.spool._held.items() if not held.released)
-        await service.state.revoke(RevocationKind.SUBJECT, "u-engineer", not_before=time.time() + 5)
-        await recheck(*args, **kwargs)
+        raise NotGranted(Reason.GRANT_REVOKED, "revoked")
 
-    service.state.recheck = revoked  # type: ignore[method-assign]
+    monkeypatch.setattr(service.state, "recheck", revoked)
     refused = fetcher.large(20_000)
-    service.state.recheck = recheck  # type: ignore[method-assign]
     assert decision_of(refused)["reason"] == "GRANT_REVOKED"
     assert seen == [refused["id"]]
     assert refused["id"] not in service.spool._held

@@ -324,7 +324,7 @@ def test_a_caller_who_leaves_while_it_is_written_leaves_nothing(tmp_path: Path) 
         grant = fetcher.grant(fetcher.scope(DATASET, "list"), Operation("SendMessage", call_hash=sha256_hex(call)))
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(call)}}
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(agent.url + "/", json=body, headers=fetcher.headers(grant), timeout=1)
+            httpx.post(agent.url + "/", json=body, headers=fetcher.headers(grant), timeout=0.5)
         deadline = time.monotonic() + 10
         while not agent.rows() and time.monotonic() < deadline:
             time.sleep(0.02)
