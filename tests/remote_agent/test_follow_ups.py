@@ -29,6 +29,11 @@ from tests.running_agent import RunningAgent, decision_of, result_of
 INPUT, DONE, REJECTED = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED", "TASK_STATE_REJECTED"
 
 
+@pytest.fixture
+def rpc(agent: RunningAgent) -> Client:
+    return Client(agent)
+
+
 @pytest.fixture(params=BINDINGS)
 def client(agent: RunningAgent, request: pytest.FixtureRequest) -> Client:
     return Client(agent, request.param)
@@ -98,29 +103,29 @@ def test_the_proof_is_about_the_whole_call_in_its_one_form(agent: RunningAgent) 
     )
 
 
-def test_a_whole_call_completes_the_task_too_and_its_bytes_are_what_is_proven(client: Client) -> None:
-    task = half(client, batch_a="B115")
-    whole = client.call({"batch_a": "B115", "batch_b": "B116"})
-    assert state_of(client.send(whole, task=task)) == DONE
+def test_a_whole_call_completes_the_task_too_and_its_bytes_are_what_is_proven(rpc: Client) -> None:
+    task = half(rpc, batch_a="B115")
+    whole = rpc.call({"batch_a": "B115", "batch_b": "B116"})
+    assert state_of(rpc.send(whole, task=task)) == DONE
 
 
-def test_what_is_still_missing_is_asked_for_again(client: Client) -> None:
-    task = half(client)
-    again = client.send(completion(task, batch_b="B117"), task=task)
+def test_what_is_still_missing_is_asked_for_again(rpc: Client) -> None:
+    task = half(rpc)
+    again = rpc.send(completion(task, batch_b="B117"), task=task)
     assert (state_of(again), [item["name"] for item in proposal_of(again)["missing"]]) == (INPUT, ["batch_a"])
-    done = client.send(completion(task, batch_a="B118"), task=task)
+    done = rpc.send(completion(task, batch_a="B118"), task=task)
     assert [row[0] for row in result_of(done)["rows"]] == ["B117", "B118"]
 
 
-def test_words_fill_what_is_missing_and_rows_need_a_leaf_for_the_call(client: Client, counted: Held) -> None:
-    task = half(client, batch_a="B119")
-    told = client.say("the other one is B120", task)
+def test_words_fill_what_is_missing_and_rows_need_a_leaf_for_the_call(rpc: Client, counted: Held) -> None:
+    task = half(rpc, batch_a="B119")
+    told = rpc.say("the other one is B120", task)
     assert proposal_of(told) == {
         "call": {"dataset": DATASET, "capability": CAPABILITY, "arguments": {"batch_a": "B119", "batch_b": "B120"}},
         "missing": [],
     }
     assert (state_of(told), counted.began) == (INPUT, 0)
-    done = client.send(completion(task), task=task)
+    done = rpc.send(completion(task), task=task)
     assert [row[0] for row in result_of(done)["rows"]] == ["B119", "B120"]
 
 
@@ -150,25 +155,25 @@ def test_arguments_that_do_not_hold_are_invalid_and_end_the_task(
     assert client.send(completion(task, batch_b="B002"), task=task)["code"] == -32004
 
 
-def test_a_first_call_with_an_invalid_argument_is_invalid_whatever_else_is_missing(client: Client) -> None:
-    assert decision_of(half(client, batch_a="wrong"))["reason"] == "ARGUMENTS_INVALID"
+def test_a_first_call_with_an_invalid_argument_is_invalid_whatever_else_is_missing(rpc: Client) -> None:
+    assert decision_of(half(rpc, batch_a="wrong"))["reason"] == "ARGUMENTS_INVALID"
 
 
-def test_the_leaf_of_the_first_message_is_spent_and_completes_nothing(client: Client) -> None:
-    part = client.call({"batch_a": "B001"})
-    grant = client.leaf_for(part)
-    task = client.send(part, grant)
-    again = client.send(part, grant)
+def test_the_leaf_of_the_first_message_is_spent_and_completes_nothing(rpc: Client) -> None:
+    part = rpc.call({"batch_a": "B001"})
+    grant = rpc.leaf_for(part)
+    task = rpc.send(part, grant)
+    again = rpc.send(part, grant)
     assert decision_of(again)["reason"] == "GRANT_REPLAYED"
-    assert decision_of(client.send(completion(task, batch_b="B002"), grant, task=task))["reason"] == (
+    assert decision_of(rpc.send(completion(task, batch_b="B002"), grant, task=task))["reason"] == (
         "GRANT_OPERATION_MISMATCH"
     )
 
 
-def test_a_leaf_for_one_task_completes_no_other(client: Client) -> None:
-    one, other = half(client, batch_a="B001"), half(client, batch_a="B002")
+def test_a_leaf_for_one_task_completes_no_other(rpc: Client) -> None:
+    one, other = half(rpc, batch_a="B001"), half(rpc, batch_a="B002")
     part = completion(one, batch_b="B003")
-    refused = client.send(part, client.leaf_for(part), task=other)
+    refused = rpc.send(part, rpc.leaf_for(part), task=other)
     assert decision_of(refused)["reason"] == "CALL_MALFORMED"
 
 
@@ -182,11 +187,11 @@ def test_another_persons_message_finds_no_task_and_changes_nothing(client: Clien
     assert state_of(client.send(part, task=task)) == DONE
 
 
-def test_the_persons_task_is_not_completed_under_somebody_elses_grant(client: Client) -> None:
-    task = half(client, batch_a="B123")
-    stranger = Client(client.agent, client.binding, "analyst")
+def test_the_persons_task_is_not_completed_under_somebody_elses_grant(rpc: Client) -> None:
+    task = half(rpc, batch_a="B123")
+    stranger = Client(rpc.agent, rpc.binding, "analyst")
     part = completion(task, batch_b="B124")
-    refused = client.post("SendMessage", client.params(part, task), client.headers(stranger.leaf_for(part)))
+    refused = rpc.post("SendMessage", rpc.params(part, task), rpc.headers(stranger.leaf_for(part)))
     assert decision_of(refused)["reason"] == "GRANT_CLIENT_MISMATCH"
 
 
@@ -198,9 +203,9 @@ def test_who_may_not_make_the_call_is_not_told_what_it_takes(agent: RunningAgent
     assert "metric" not in json.dumps(refused)
 
 
-def test_of_a_task_that_waits_no_argument_is_remembered_where_it_can_be_read(client: Client) -> None:
-    task = half(client, batch_a="B125")
-    found = client.get(task["id"])
+def test_of_a_task_that_waits_no_argument_is_remembered_where_it_can_be_read(rpc: Client) -> None:
+    task = half(rpc, batch_a="B125")
+    found = rpc.get(task["id"])
     assert state_of(found) == INPUT
     assert "B125" not in json.dumps(found)
     assert "QjEyNQ" not in json.dumps(found)
@@ -212,19 +217,19 @@ def test_a_task_that_waits_can_be_cancelled_and_then_not_completed(client: Clien
     assert client.send(completion(task, batch_b="B002"), task=task)["code"] == -32004
 
 
-def test_where_no_call_is_remembered_only_a_whole_one_goes_on(client: Client) -> None:
-    task = client.say("what is love")
+def test_where_no_call_is_remembered_only_a_whole_one_goes_on(rpc: Client) -> None:
+    task = rpc.say("what is love")
     assert "capabilities" in proposal_of(task)
-    other = client.say("what is love")
-    refused = client.send(completion(task, batch_a="B126", batch_b="B127"), task=task)
+    other = rpc.say("what is love")
+    refused = rpc.send(completion(task, batch_a="B126", batch_b="B127"), task=task)
     assert decision_of(refused)["reason"] == "CALL_MALFORMED"
-    assert state_of(client.send(client.call({"batch_a": "B126", "batch_b": "B127"}), task=other)) == DONE
+    assert state_of(rpc.send(rpc.call({"batch_a": "B126", "batch_b": "B127"}), task=other)) == DONE
 
 
 def test_of_two_messages_that_complete_a_task_at_once_one_does(agent: RunningAgent, counted: Held) -> None:
     before = len(agent.rows())
-    tries = 8
-    for number in range(4):
+    tries = 6
+    for number in range(2):
         client = Client(agent, BINDINGS[number % 2])
         task = half(client, batch_a=f"B{130 + number}")
         part = completion(task, batch_b="B140")
@@ -233,12 +238,12 @@ def test_of_two_messages_that_complete_a_task_at_once_one_does(agent: RunningAge
             ended = list(pool.map(lambda grant, p=part, t=task, c=client: c.send(p, grant, task=t), grants))
         assert sorted(item.get("code", 0) for item in ended) == [-32004] * (tries - 1) + [0]
         assert sum(state_of(item) == DONE for item in ended if "status" in item) == 1
-    assert counted.began == 4
-    assert [row["reason"] for row in new_rows(agent, before)] == ["ARGUMENTS_MISSING", "PRINCIPAL_AUTHORIZED"] * 4
+    assert counted.began == 2
+    assert [row["reason"] for row in new_rows(agent, before)] == ["ARGUMENTS_MISSING", "PRINCIPAL_AUTHORIZED"] * 2
 
 
-def test_a_hash_of_the_message_is_what_the_leaf_of_a_follow_up_is_bound_to(client: Client) -> None:
-    task = half(client, batch_a="B001")
+def test_a_hash_of_the_message_is_what_the_leaf_of_a_follow_up_is_bound_to(rpc: Client) -> None:
+    task = half(rpc, batch_a="B001")
     part = completion(task, batch_b="B002")
-    other = client.leaf(Operation("SendMessage", call_hash=sha256_hex(completion(task, batch_b="B003"))))
-    assert decision_of(client.send(part, other, task=task))["reason"] == "GRANT_OPERATION_MISMATCH"
+    other = rpc.leaf(Operation("SendMessage", call_hash=sha256_hex(completion(task, batch_b="B003"))))
+    assert decision_of(rpc.send(part, other, task=task))["reason"] == "GRANT_OPERATION_MISMATCH"

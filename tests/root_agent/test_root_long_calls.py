@@ -120,7 +120,7 @@ async def test_whoever_watches_is_told_how_far_a_call_is_and_gets_the_verified_r
             holding.release()
 
     answer = await call(root, agent, {"batch_a": "B153", "batch_b": "B154"}, watch=watch)
-    assert (answer.verdict, told) == (Verdict.GRANTED, [20, 70])
+    assert (answer.verdict, told[:2]) == (Verdict.GRANTED, [20, 70])  # then the engine may say something itself
     assert answer.asking.verified is not None
     assert CALLED.count("SendStreamingMessage") == 1
 
