@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from contract.authority import Authority
+from queries.duckdb_engine import DuckDbEngine
 
 Happens = Callable[[Authority], Awaitable[Any]]
 
@@ -28,3 +29,22 @@ def tap(engine: Any, *, before: Happens = _nothing, after: Happens = _nothing) -
 
     engine.stream = stream
     return lambda: setattr(engine, "stream", inner)
+
+
+def count_all(happened: Callable[[], object]) -> Callable[[], None]:
+    """Call ``happened`` whenever any DuckDB engine of this process executes anything; returned is what undoes that."""
+    before = {name: getattr(DuckDbEngine, name) for name in ("run", "stream")}
+
+    def counted(inner: Callable[..., Any]) -> Callable[..., Any]:
+        def executed(*args: Any, **kwargs: Any) -> Any:
+            happened()
+            return inner(*args, **kwargs)
+
+        return executed
+
+    def put(methods: dict[str, Callable[..., Any]]) -> None:
+        for name, method in methods.items():
+            setattr(DuckDbEngine, name, method)
+
+    put({name: counted(inner) for name, inner in before.items()})
+    return lambda: put(before)

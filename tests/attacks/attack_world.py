@@ -19,8 +19,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from contract.call import Operation, encode_call
 from contract.canonical import sha256_hex
 from contract.extension import DECISION_KEY, ERROR_KEY, EXTENSION_URI, GRANT_HEADER
@@ -32,7 +30,7 @@ from grants.key_files import FileSigner
 from grants.state import STATE_FILE
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.trust_editor import edit_trust
-from queries.duckdb_engine import DuckDbEngine
+from tests.engine_taps import count_all
 from tests.grants.grants_world import Edit, Forge, claims_of, forge, par_hash
 from tests.running_agent import Asker, RunningAgent, agent_home, running_agent
 
@@ -374,20 +372,16 @@ def served(folder: Path) -> Iterator[Target]:
         issuers = {**editor.trust.issuers, OTHER_ISSUER: other}
         editor.trust = replace(editor.trust, issuers=issuers, policy_versions=frozenset({POLICY_VERSION}))
     runs: list[str] = []
-    real = DuckDbEngine.run
-
-    async def counted(self: DuckDbEngine, *given: Any, **named: Any) -> Any:
-        runs.append("run")
-        return await real(self, *given, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DuckDbEngine, "run", counted)
+    undo = count_all(lambda: runs.append("run"))
+    try:
         with running_agent(settings) as agent:
             target = Target(agent, signers, runs)
             try:
                 yield target
             finally:
                 target.hang_up()
+    finally:
+        undo()
 
 
 STRANGER: Final = "urn:dataset-agent:stranger"
