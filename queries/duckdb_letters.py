@@ -1,8 +1,8 @@
 """Letters whose upper or lower case DuckDB writes unlike GoogleSQL.
 
 GoogleSQL maps by the full tables of Unicode 16, in which a letter may become several; DuckDB by
-the simple ones of an older version. Whoever takes another version of DuckDB makes the tables
-again (``python -m tests.oracle letters``).
+the simple ones of an older version. ``python -m tests.oracle letters`` asks ZetaSQL for each letter
+and shows which of them another version of DuckDB writes otherwise.
 """
 
 from __future__ import annotations

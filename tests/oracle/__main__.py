@@ -20,6 +20,7 @@ from tests.oracle.product import Product
 from tests.oracle.reference import Reference
 
 PARTS = ("expressions", "columns", "templates")
+LETTERS = "letters"
 RANDOM = "random"
 
 
@@ -29,12 +30,16 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="the counts as JSON")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="N random expressions over columns as well")
     parser.add_argument("--seed", type=int, default=1, help="what the random expressions are made from")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all where none is named")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"of {', '.join((*PARTS, LETTERS))}; all where none is named"
+    )
     asked = parser.parse_args()
-    if not set(asked.parts) <= set(PARTS):
-        parser.error(f"the parts are {', '.join(PARTS)}")
+    if not set(asked.parts) <= {*PARTS, LETTERS}:
+        parser.error(f"the parts are {', '.join((*PARTS, LETTERS))}")
     logging.disable(logging.WARNING)
-    items = {part: list(getattr(corpus, part)()) for part in asked.parts or PARTS}
+    items = {
+        part: list(getattr(corpus, part)()) for part in asked.parts or (PARTS if asked.write else (*PARTS, LETTERS))
+    }
     if asked.random:
         items[RANDOM] = list(Generator(asked.seed).items(asked.random))
     if asked.write and set(items) != set(PARTS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -59,6 +60,17 @@ def templates() -> Iterator[Item]:
             else:
                 sql.append(line)
         yield Item(name, "\n".join(sql), tuple(parameters), arguments)
+
+
+def letters() -> Iterator[Item]:
+    """The case of every letter, many at a time; those that an argument brings into Form C are left out."""
+    points = [point for point in range(0x20, 0x20000) if not 0xD800 <= point < 0xE000]
+    held = [chr(point) for point in points if unicodedata.normalize("NFC", chr(point)) == chr(point)]
+    declared = {"name": "s", "type": "STRING", "max_length": 4_096}
+    for start in range(0, len(held), 2_000):
+        # What stands between letters keeps each from changing how its neighbour is written.
+        text = "0".join(held[start : start + 2_000])
+        yield Item(f"letters from {start}", "SELECT UPPER(@s) AS up, LOWER(@s) AS low", (declared,), {"s": text})
 
 
 def reference_arguments(item: Item) -> dict[str, tuple[str, Any]]:
