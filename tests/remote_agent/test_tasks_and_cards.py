@@ -107,6 +107,12 @@ def test_the_public_card_verifies_with_the_pinned_key_and_shows_no_restricted_da
     assert skills == {f"{d}.{c['name']}" for d, raw in described(card).items() for c in raw["capabilities"]}
 
 
+def test_the_card_claims_what_the_agent_does_and_nothing_else(agent: RunningAgent) -> None:
+    claimed = card_of(agent)["capabilities"]
+    assert {name for name, held in claimed.items() if held is True} == {"streaming", "extendedAgentCard"}
+    assert not claimed.get("pushNotifications")
+
+
 def test_the_card_is_revalidated_by_its_etag(agent: RunningAgent) -> None:
     first = httpx.get(agent.url + "/.well-known/agent-card.json")
     again = httpx.get(agent.url + "/.well-known/agent-card.json", headers={"If-None-Match": first.headers["etag"]})
