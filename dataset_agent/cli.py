@@ -17,7 +17,7 @@ import typer
 
 import dataset_agent
 from contract.telemetry import quiet_content_loggers
-from dataset_agent.configuration import load_settings
+from dataset_agent.configuration import load_settings, read_settings
 from dataset_agent.faults import report
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "ask": ("asking", "ask", "Ask in words."),
     "call": ("asking", "call", "Call one capability with typed arguments."),
     "login": ("login", "login", "Print a development identity token."),
+    "datasets": ("dataset_commands", "datasets_app", "Make, list and check datasets."),
     "keys": ("key_commands", "keys_app", "Keys of the issuer, the root agent and the dataset agent."),
     "grant": ("grant_commands", "grant_app", "Look at execution grants."),
     "cache": ("cache_commands", "cache_app", "Inspect the semantic result cache."),
@@ -87,11 +88,12 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def _begin(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+def _begin(context: typer.Context, version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
     if version:
         typer.echo(dataset_agent.__version__)
         raise typer.Exit
-    logging.basicConfig(level=load_settings().log_level, format="%(message)s")
+    settings = read_settings() if context.invoked_subcommand == "datasets" else load_settings()
+    logging.basicConfig(level=settings.log_level, format="%(message)s")
 
 
 def _not_loaded(**_: Any) -> None:

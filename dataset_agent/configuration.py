@@ -18,6 +18,14 @@ PREFIX: Final = "DATASET_AGENT_"
 
 def load_settings(**given: Any) -> Settings:
     """The settings of the environment, with what an option gave instead. Raises INVALID_INPUT."""
+    settings = read_settings(**given)
+    if not settings.datasets.is_dir():
+        raise _invalid(f"{PREFIX}DATASETS names {settings.datasets}, which is no folder: name one, or unset it")
+    return settings
+
+
+def read_settings(**given: Any) -> Settings:
+    """The same for a command that makes a datasets folder, or is told one: that of the settings need not be there."""
     try:
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
@@ -28,8 +36,6 @@ def load_settings(**given: Any) -> Settings:
         raise _invalid(str(error)) from None
     if settings.home.exists() and not settings.home.is_dir():
         raise _invalid(f"{PREFIX}HOME names {settings.home}, which is no folder: name one")
-    if not settings.datasets.is_dir():
-        raise _invalid(f"{PREFIX}DATASETS names {settings.datasets}, which is no folder: name one, or unset it")
     return settings
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,11 +30,12 @@ from dataset_agent.doctor_places import check_places
 from dataset_agent.doctor_trust import check_trust
 from dataset_agent.evidence_commands import Side, ledger_keys, ledger_path
 from dataset_agent.finding import Finding, acheck, check
+from dataset_agent.scratch import database_scratch
 from evidence.reader import LedgerFile
 from grants.state import STATE_FILE
 from grants.state_reading import Held, has_memory, read_memory
 from grants.trust import load_trust
-from remote_agent.world import check_datasets, engines_folder
+from remote_agent.world import check_datasets
 
 _PATIENCE_S: Final = 2.0
 _MOST: Final = 64 * 1024
@@ -100,22 +99,11 @@ def _policies(settings: Settings) -> None:
 async def _datasets(settings: Settings) -> list[Finding]:
     """Every dataset opened as a dataset agent opens it: data, templates, and each template on its tables."""
     try:
-        with _scratch(settings) as scratch:
+        with database_scratch(settings) as scratch:
             found = await check_datasets(settings, scratch=scratch)
     except DatasetAgentError as error:
         return [Finding("datasets", "broken", error.message)]
     return [Finding(f"dataset {name}", "broken" if why else "ok", why or "") for name, why in sorted(found.items())]
-
-
-@contextmanager
-def _scratch(settings: Settings) -> Iterator[Path]:
-    """The database files of a dataset agent that runs here as this user; elsewhere nothing is left behind."""
-    own = engines_folder(settings)
-    if own.is_dir() and own.stat().st_uid == os.geteuid() and os.access(own, os.W_OK):
-        yield own
-        return
-    with tempfile.TemporaryDirectory(prefix="dataset-agent-doctor-") as folder:
-        yield Path(folder)
 
 
 async def _opened(settings: Settings) -> list[Finding]:

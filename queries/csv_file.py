@@ -67,6 +67,7 @@ def text_batches(path: Path, header: tuple[str, ...], source: str) -> Iterator[p
         f"ignore_errors=false, compression='none', encoding='utf-8', max_line_size={_MAX_LINE})"
     )
     with duckdb.connect(config={"autoinstall_known_extensions": "false", "python_enable_replacements": "false"}) as con:
+        con.execute("SET enable_progress_bar=false")  # it would go to standard output
         try:
             for batch in con.sql(query, params={"path": str(path)}).to_arrow_reader(BATCH_ROWS):
                 yield batch.rename_columns(list(header))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 from contract.schema import Column, Mode, SqlType, Table
 from queries.duckdb_types import arrow_type, duckdb_type
 from queries.errors import DataError
+from queries.source_columns import sql_type_of
 from queries.typed import Type, declared_type
 
 _MOMENTS = (SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP)
@@ -20,7 +22,9 @@ def check_types(table: Table, schema: pa.Schema) -> None:
     for column in table.columns:
         index = schema.get_field_index(column.name)
         if index < 0:
-            raise DataError(table.source, f"{table.name}.{column.name} is declared and not in the file")
+            raise DataError(
+                table.source, f"{table.name}.{column.name} is declared and not in the file{_alike(column.name, schema)}"
+            )
         _check_type(table, f"{table.name}.{column.name}", declared_type(column), schema.field(index).type)
 
 
@@ -28,7 +32,7 @@ def _check_type(table: Table, where: str, kind: Type, found: pa.DataType) -> Non
     name = "NULL" if kind.name is None else kind.name.value
     if kind.array:
         if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
-            raise DataError(table.source, f"{where} is declared REPEATED, the file holds {found}")
+            raise DataError(table.source, f"{where} is declared REPEATED, the file holds {found}{_instead(found)}")
         _check_type(table, where, kind.element, found.value_type)
     elif kind.name is SqlType.STRUCT:
         if not pa.types.is_struct(found):
@@ -38,7 +42,18 @@ def _check_type(table: Table, where: str, kind: Type, found: pa.DataType) -> Non
                 raise DataError(table.source, f"{where}.{field} is declared and not in the file")
             _check_type(table, f"{where}.{field}", inner, found.field(field).type)
     elif kind.name is None or not _fits(kind.name, found):
-        raise DataError(table.source, f"{where} is declared {name}, the file holds {found}")
+        raise DataError(table.source, f"{where} is declared {name}, the file holds {found}{_instead(found)}")
+
+
+def _alike(name: str, schema: pa.Schema) -> str:
+    found = difflib.get_close_matches(name, [str(other)[:64] for other in schema.names], n=1)
+    return f"; is it {found[0]}?" if found else ""
+
+
+def _instead(found: pa.DataType) -> str:
+    """What to declare for what a file holds."""
+    fitting = sql_type_of(found)
+    return f"; declare {fitting.value}" if fitting is not None else ""
 
 
 def converted(table: Table, column: Column, array: Any) -> Any:
@@ -50,7 +65,7 @@ def converted(table: Table, column: Column, array: Any) -> Any:
     except pa.ArrowException:
         raise DataError(table.source, f"{where}: a value does not fit {column.type.value}") from None
     if column.mode is Mode.REQUIRED and out.null_count:
-        raise DataError(table.source, f"{where} is REQUIRED and holds NULL")
+        raise DataError(table.source, f"{where} is REQUIRED and holds NULL; declare it NULLABLE")
     _check_values(table, where, kind, out)
     return out
 

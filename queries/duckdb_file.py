@@ -41,7 +41,7 @@ def database_file(
     Raises ``DataError`` where a file is absent, changes while it is read, or does not fit its
     table's declaration.
     """
-    sources = {table.name: _source(folder, table) for table in tables}
+    sources = {table.name: source_file(folder, table) for table in tables}
     digests = {name: _file_digest(path) for name, path in sources.items()}
     identity = {
         "format": _FORMAT,
@@ -89,7 +89,8 @@ def _prune(target: Path, dataset: str) -> None:
                 continue
 
 
-def _source(folder: Path, table: Table) -> Path:
+def source_file(folder: Path, table: Table) -> Path:
+    """Where a table's file is. Raises ``DataError`` where it is not there, or not inside the folder."""
     if table.file is None:
         raise DataError(table.source, f"table {table.name}: its rows lie in BigQuery, not in a file")
     root = folder.resolve()

@@ -73,6 +73,7 @@ def open_database(path: Path, source: str) -> Iterator[duckdb.DuckDBPyConnection
         raise DataError(source, f"cannot be opened ({type(error).__name__}): {why}") from None
     with connection:
         connection.execute("SET TimeZone='UTC'")
+        connection.execute("SET enable_progress_bar=false")  # it would go to standard output
         connection.execute("SET lock_configuration=true")
         yield connection
 

@@ -145,10 +145,11 @@ async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> S
 
 
 def _capability(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> ServedCapability:
-    return ServedCapability(descriptor=capability, template=_template(capability, manifest, folder))
+    return ServedCapability(descriptor=capability, template=template_of(capability, manifest, folder))
 
 
-def _template(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> Template:
+def template_of(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> Template:
+    """The capability's template, loaded. Raises ``TemplateError``."""
     name = f"{folder.name}/{capability.template}"
     path = (folder / str(capability.template)).resolve()
     if not path.is_relative_to(folder.resolve()):

@@ -1,0 +1,246 @@
+"""``datasets``: make, list and check datasets."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from contract.errors import Category, Component, DatasetAgentError
+from contract.settings import Settings
+from control_plane.descriptor import DatasetManifest
+from control_plane.descriptor_schema import schema_text
+from control_plane.registry import Registry, load_registry
+from control_plane.source_facts import AUTO
+from dataset_agent.configuration import load_settings, read_settings
+from dataset_agent.console import EXIT_FAULT, AsJson, note, print_json, progress, say, table
+from dataset_agent.dataset_validation import Report, validate_folder
+from dataset_agent.folder_fault import FolderFault
+from dataset_agent.scaffold import Made, Wanted, make
+from dataset_agent.scaffold_capabilities import type_members
+from dataset_agent.scratch import database_scratch
+from remote_agent.sources import ask_source
+
+datasets_app = typer.Typer(help="Make, list and check datasets.", no_args_is_help=True)
+
+_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A datasets folder.", show_default=False)]
+_Given = Annotated[
+    Path | None, typer.Argument(metavar="[DIR]", help="A datasets folder; default DATASET_AGENT_DATASETS.")
+]
+
+
+@datasets_app.command("init")
+def init(
+    folder: _Folder,
+    source: Annotated[
+        list[str],
+        typer.Option("--from", help="A .parquet, .csv or .duckdb file, or bq:project.dataset.table; repeatable."),
+    ],
+    name: Annotated[str | None, typer.Option(help="The dataset's name; default that of the first source.")] = None,
+    relation: Annotated[
+        list[str] | None, typer.Option("--table", help="Tables to take of a DuckDB file; or the name of the only one.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Whose data it is.")] = "acme",
+    null: Annotated[
+        list[str] | None, typer.Option(help="A text that stands for NULL in a CSV file; repeatable.")
+    ] = None,
+    location: Annotated[str, typer.Option(help="Where jobs of BigQuery run.")] = "US",
+    into: Annotated[bool, typer.Option("--into", help="Add to a datasets folder that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a datasets folder of a table: descriptor, templates, policies and principals, valid at once."""
+    settings = read_settings()
+    wanted = Wanted(folder, tuple(source), name, tenant, tuple(relation or ()), tuple(null or ()), location, into)
+    with progress("reading"):
+        made = make(wanted, settings)
+    if as_json:
+        print_json(_made_json(made))
+        return
+    _tell(made)
+
+
+def _tell(made: Made) -> None:
+    dataset = made.dataset
+    for held in dataset.tables:
+        rows = made.facts[held.name].rows
+        title = f"{held.name}: {held.file or held.bigquery}" + (f", {rows:,} rows" if rows is not None else "")
+        notes = dict(note.split(": ", 1) for note in held.notes if ": " in note)
+        lines = [(column.name, _type(type_members(column)), notes.get(column.name, "")) for column in held.columns]
+        table(title, ("column", "type", "what was inferred"), lines, lead=("column", "type"))
+    for line in made.notes():
+        if not any(
+            line.startswith(f"{held.name}.{c.name}: {c.why}") for held in dataset.tables for c in held.columns if c.why
+        ):
+            note(line)
+    say(f"Made {dataset.name} in {made.folder}: {', '.join(made.changed)}")
+    say("Next:")
+    for line in _next(made):
+        say(f"  {line}")
+
+
+def _next(made: Made) -> Sequence[str]:
+    """What to type; the words are those of the new dataset."""
+    folder = shlex.quote(str(made.folder.absolute()))
+    person = made.principals[0]
+    examples = [capability.examples[-1] for capability in made.dataset.capabilities[:2]]
+    asks = [f"dataset-agent ask --as {person} {shlex.quote(example)}" for example in examples]
+    first = made.dataset.capabilities[0].name
+    return [
+        f"export DATASET_AGENT_DATASETS={folder}",
+        f"dataset-agent datasets validate {folder}",
+        "dataset-agent keys init   # once, where there are no keys yet",
+        "dataset-agent serve",
+        *asks,
+        f"dataset-agent call {first} --as {person} --dataset {made.dataset.name}",
+    ]
+
+
+def _made_json(made: Made) -> dict[str, Any]:
+    tables = [
+        {
+            "name": held.name,
+            "source": held.file or held.bigquery,
+            "rows": made.facts[held.name].rows,
+            "columns": [{"name": column.name, **type_members(column)} for column in held.columns],
+        }
+        for held in made.dataset.tables
+    ]
+    return {
+        "folder": str(made.folder),
+        "dataset": made.dataset.name,
+        "tables": tables,
+        "capabilities": [capability.name for capability in made.dataset.capabilities],
+        "policy_id": made.dataset.policy_id,
+        "principals": list(made.principals),
+        "notes": list(made.notes()),
+        "files": made.changed,
+        "next": list(_next(made)),
+    }
+
+
+def _type(members: dict[str, Any]) -> str:
+    return f"ARRAY of {members['type']}" if members.get("mode") == "REPEATED" else str(members["type"])
+
+
+@datasets_app.command("list")
+def list_datasets(folder: _Given = None, as_json: AsJson = False) -> None:
+    """List the datasets of a folder with their revision and age."""
+    settings = _of(folder)
+    registry = load_registry(settings.datasets)
+    lines = [_line(registry, name, settings) for name in sorted({*registry.datasets, *registry.invalid})]
+    if as_json:
+        print_json({"folder": str(settings.datasets), "datasets": lines})
+        return
+    columns = ("dataset", "status", "version", "revision", "as of", "sensitivity", "capabilities", "tables")
+    rows = [
+        (
+            line["dataset"],
+            line["status"],
+            line["version"],
+            line["revision"],
+            line["as_of"],
+            line["sensitivity"],
+            ", ".join(line["capabilities"]),
+            ", ".join(line["tables"]),
+        )
+        for line in lines
+    ]
+    table(f"Datasets of {settings.datasets}", columns, rows, lead=("dataset", "status"))
+    for line in lines:
+        if line["problem"]:
+            note(f"{line['dataset']}: {line['problem']}")
+
+
+def _line(registry: Registry, name: str, settings: Settings) -> dict[str, Any]:
+    manifest = registry.datasets.get(name)
+    if manifest is None:
+        told = dict.fromkeys(("version", "revision", "as_of", "sensitivity"))
+        return {
+            "dataset": name,
+            "status": "broken",
+            **told,
+            "capabilities": [],
+            "tables": [],
+            "problem": registry.invalid[name],
+        }
+    problem = None
+    if manifest.bigquery is None:  # listing asks nobody elsewhere
+        try:
+            manifest = ask_source(manifest, registry.path(name), settings, time.time())
+        except DatasetAgentError as error:
+            problem = error.message
+    return {
+        "dataset": name,
+        "status": "ok" if problem is None else "broken",
+        "version": manifest.version,
+        "revision": manifest.revision,
+        "as_of": _as_of(manifest),
+        "sensitivity": manifest.sensitivity.value,
+        "capabilities": [capability.name for capability in manifest.capabilities],
+        "tables": [held.name for held in manifest.tables],
+        "problem": problem,
+    }
+
+
+def _as_of(manifest: DatasetManifest) -> str:
+    return AUTO if manifest.asks_its_source else manifest.as_of.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@datasets_app.command("validate")
+def validate(folder: _Given = None, as_json: AsJson = False) -> None:
+    """Check all that serving a datasets folder would check; name file, line and fix of every fault; exit 1 if any."""
+    settings = _of(folder)
+    with progress("checking"), database_scratch(settings) as scratch:
+        report = asyncio.run(validate_folder(settings, scratch))
+    if as_json:
+        print_json(_report_json(settings, report))
+    else:
+        _told(settings, report)
+    if not report.ok:
+        raise typer.Exit(EXIT_FAULT)
+
+
+def _told(settings: Settings, report: Report) -> None:
+    for title, faults in (("Faults", report.faults), ("Warnings", report.warnings)):
+        if faults:
+            lines = [
+                (fault.where, ": ".join(part for part in (fault.place, fault.message) if part)) for fault in faults
+            ]
+            table(title, ("where", "what is wrong, and what to do"), lines, lead=("where",))
+    counted = f"{len(report.faults)} faults, {len(report.warnings)} warnings"
+    served = ", ".join(sorted(report.datasets)) or "no dataset"
+    say(f"{settings.datasets}: {counted}; can be served: {served}")
+
+
+def _report_json(settings: Settings, report: Report) -> dict[str, Any]:
+    def told(faults: Sequence[FolderFault]) -> list[dict[str, Any]]:
+        return [fault.to_json() for fault in faults]
+
+    return {
+        "folder": str(settings.datasets),
+        "ok": report.ok,
+        "datasets": sorted(report.datasets),
+        "faults": told(report.faults),
+        "warnings": told(report.warnings),
+    }
+
+
+@datasets_app.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of descriptor.yaml, for editors."""
+    typer.echo(schema_text(), nl=False)
+
+
+def _of(folder: Path | None) -> Settings:
+    if folder is None:
+        return load_settings()
+    if not folder.is_dir():
+        raise DatasetAgentError(
+            Component.COMMAND, Category.INVALID_INPUT, "command.datasets.folder", f"{folder} is no folder: name one"
+        )
+    return read_settings(datasets=folder)

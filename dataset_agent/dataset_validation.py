@@ -1,0 +1,220 @@
+"""Everything that would keep a datasets folder from being served, each with its file, its line and what to do.
+
+It checks what serving checks, and goes on after a fault: what is found of a descriptor that is
+partly wrong is found of the rest of it too. What serving takes and nobody can have meant (a
+capability that no policy permits) is a warning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from contract.errors import DatasetAgentError
+from contract.settings import Settings
+from control_plane.cedar_files import PolicyFault, examine_policies
+from control_plane.descriptor import DatasetManifest
+from control_plane.policy import PolicySet
+from control_plane.principals import Directory, examine_directory
+from control_plane.registry import Examined, dataset_folders, examine
+from dataset_agent.dataset_warnings import warnings_of
+from dataset_agent.folder_fault import FolderFault
+from queries.errors import TemplateError
+from queries.source_faults import source_faults
+from queries.template import Template
+from remote_agent.engines import open_engine
+from remote_agent.sources import ask_source
+from remote_agent.world import template_of
+
+_NO_KEY = bytes(32)  # nothing is executed, so nothing is masked
+_STAND_INS: Mapping[str, Any] = {
+    "dataset": "dataset",
+    "description": "-",
+    "tenant": "tenant",
+    "version": "0",
+    "revision": "0",
+    "schema_version": "0",
+    "as_of": "2000-01-01T00:00:00Z",
+    "freshness": {"maximum_age_s": 1},
+    "provenance": {"system": "-", "source": "-"},
+}
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found in a datasets folder. ``datasets`` are the names that could be served."""
+
+    datasets: list[str] = field(default_factory=list)
+    faults: list[FolderFault] = field(default_factory=list)
+    warnings: list[FolderFault] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+
+async def validate_folder(settings: Settings, scratch: Path) -> Report:
+    """Check ``settings.datasets`` as a start of the dataset agent would; database files are built in ``scratch``.
+
+    Raises ``DatasetAgentError`` where the folder cannot be listed.
+    """
+    report = Report()
+    folder = settings.datasets
+    found = [item for child in dataset_folders(folder) if (item := examine(child)) is not None]
+    if not found:
+        report.faults.append(FolderFault(str(folder), "holds no dataset: make one with dataset-agent datasets init"))
+    _twice(found, report)
+    for item in found:
+        before = len(report.faults)
+        await _dataset(item, settings, scratch, report)
+        if len(report.faults) == before and item.manifest is not None:
+            report.datasets.append(item.manifest.dataset)
+    manifests = {item.manifest.dataset: item.manifest for item in found if item.manifest is not None}
+    policies, directory = _policies(folder, manifests, report), _directory(folder, report)
+    report.warnings.extend(warnings_of(found, policies, directory))
+    return report
+
+
+def _twice(found: Sequence[Examined], report: Report) -> None:
+    names = [item.manifest.dataset for item in found if item.manifest is not None]
+    for item in found:
+        if item.manifest is not None and names.count(item.manifest.dataset) > 1:
+            line, place = item.document.where(("dataset",))
+            message = f"{item.manifest.dataset} is described by another folder too; give each its own name"
+            report.faults.append(FolderFault(item.file, message, line, place))
+
+
+async def _dataset(item: Examined, settings: Settings, scratch: Path, report: Report) -> None:
+    for fault in item.faults:
+        report.faults.append(FolderFault(item.file, fault.message, fault.line, fault.place))
+    manifest = item.manifest or _rest(item)
+    if manifest is None:
+        return
+    whole = item.manifest is not None
+    told = manifest
+    if whole:
+        try:
+            told = await asyncio.to_thread(ask_source, manifest, item.folder, settings, time.time())
+        except DatasetAgentError as error:
+            report.faults.append(FolderFault(item.file, error.message))
+    templates = list(_templates(manifest, item, report))
+    if manifest.bigquery is None and await asyncio.to_thread(_data, manifest, item, report):
+        return
+    if whole and told.revision:
+        await _on_engine(told, item, templates, settings, scratch, report)
+
+
+def _rest(item: Examined) -> DatasetManifest | None:
+    """What a descriptor with faults says beside them; ``None`` where that is not enough."""
+    raw = item.document.value
+    if not isinstance(raw, dict) or not isinstance(raw.get("capabilities"), list):
+        return None
+    held = {**_STAND_INS, **raw}
+    for _ in range(3):
+        try:
+            return DatasetManifest.model_validate(held)
+        except ValidationError as error:
+            held = _without(held, [problem["loc"] for problem in error.errors(include_url=False)])
+    return None
+
+
+def _without(raw: Mapping[str, Any], faulty: Sequence[tuple[int | str, ...]]) -> dict[str, Any]:
+    """Without the capabilities that are faulty, and with stand-ins for other members; tables stay as they are."""
+    dropped = {loc[1] for loc in faulty if loc[:1] == ("capabilities",) and len(loc) > 1}
+    members = {loc[0] for loc in faulty if loc and loc[0] not in ("capabilities", "tables")}
+    held = {name: value for name, value in raw.items() if name not in members}
+    held |= {name: value for name, value in _STAND_INS.items() if name in members}
+    held["capabilities"] = [item for number, item in enumerate(raw["capabilities"]) if number not in dropped]
+    if not faulty or any(not loc for loc in faulty):
+        held["policies"] = sorted(
+            {str(item.get("policy_id")) for item in held["capabilities"] if isinstance(item, dict)}
+        )
+    return held
+
+
+def _templates(manifest: DatasetManifest, item: Examined, report: Report) -> Iterator[Template]:
+    absent = {fault.place for fault in item.faults}
+    for capability in manifest.capabilities:
+        if not capability.template or any(f"({capability.name}).template" in place for place in absent):
+            continue
+        try:
+            yield template_of(capability, manifest, item.folder)
+        except TemplateError as error:
+            report.faults.append(_template_fault(error, item))
+
+
+def _template_fault(error: TemplateError, item: Examined) -> FolderFault:
+    file = error.file if error.file.startswith(f"{item.folder.name}/") else f"{item.folder.name}/{error.file}"
+    return FolderFault(file, error.reason, error.line)
+
+
+def _data(manifest: DatasetManifest, item: Examined, report: Report) -> bool:
+    """Whether a file does not fit what is declared of it."""
+    numbers = {table.name: number for number, table in enumerate(manifest.tables)}
+    before = len(report.faults)
+    for table, column, error in source_faults(item.folder, manifest.tables):
+        path: tuple[int | str, ...] = ("tables", numbers[table.name], "file")
+        if column is not None:
+            place = next(number for number, held in enumerate(table.columns) if held.name == column)
+            path = ("tables", numbers[table.name], "columns", place)
+        line, said = item.document.where(path)
+        report.faults.append(FolderFault(item.file, error.message, line, said))
+    return len(report.faults) > before
+
+
+async def _on_engine(
+    manifest: DatasetManifest,
+    item: Examined,
+    templates: Sequence[Template],
+    settings: Settings,
+    scratch: Path,
+    report: Report,
+) -> None:
+    """Each template tried on its tables, as a start does."""
+    try:
+        engine = await asyncio.to_thread(open_engine, manifest, item.folder, settings, _NO_KEY, scratch)
+    except (DatasetAgentError, OSError) as error:
+        report.faults.append(FolderFault(item.file, getattr(error, "message", None) or str(error)))
+        return
+    try:
+        for template in templates:
+            try:
+                await engine.check(template)
+            except TemplateError as error:
+                report.faults.append(_template_fault(error, item))
+            except DatasetAgentError as error:
+                report.faults.append(FolderFault(item.file, error.message))
+    finally:
+        with suppress(DatasetAgentError):
+            await engine.close()
+
+
+def _policies(folder: Path, manifests: Mapping[str, DatasetManifest], report: Report) -> PolicySet | None:
+    found, faults = examine_policies(folder / "policies")
+    report.faults.extend(_policy_fault(fault) for fault in faults)
+    if found is None:
+        return None
+    policies = PolicySet.of(found.version, found.digest, found.policies)
+    for problem in policies.problems(manifests):
+        place, _, message = problem.partition(": ")
+        file, _, line = place.partition(":")
+        report.faults.append(FolderFault(f"policies/{file}", message, int(line) if line.isdecimal() else None))
+    return policies
+
+
+def _policy_fault(fault: PolicyFault) -> FolderFault:
+    return FolderFault(f"policies/{fault.file}", fault.problem, fault.line)
+
+
+def _directory(folder: Path, report: Report) -> Directory | None:
+    directory, faults = examine_directory(folder / "principals.yaml")
+    for fault in faults:
+        report.faults.append(FolderFault("principals.yaml", fault.message, fault.line, fault.place))
+    return directory

@@ -1,0 +1,82 @@
+"""What serving takes and nobody can have meant: calls that nobody may make, names that lead nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from contract.principal import Principal
+from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.policy import Outcome, PolicyRequest, PolicySet
+from control_plane.principals import Directory
+from control_plane.registry import Examined
+from dataset_agent.folder_fault import FolderFault
+
+
+def warnings_of(
+    found: Sequence[Examined], policies: PolicySet | None, directory: Directory | None
+) -> Iterator[FolderFault]:
+    """Of the datasets that can be read, with the policies and the people there are."""
+    manifests = {item.manifest.dataset: item.manifest for item in found if item.manifest is not None}
+    whole = len(manifests) == len(found)
+    if directory is not None:
+        yield from _entitlements(manifests, directory, whole=whole)
+    for item in found:
+        if item.manifest is None:
+            continue
+        for number, capability in enumerate(item.manifest.capabilities):
+            line, place = item.document.where(("capabilities", number))
+            if policies is not None and capability.policy_id and capability.policy_id not in policies.policies:
+                message = f"names {capability.policy_id}, which no policy has as its @id; it can never be the one that decides"
+                yield FolderFault(item.file, message, line, place)
+            if policies is not None and directory is not None:
+                for message in _reach(item.manifest, capability, policies, directory):
+                    yield FolderFault(item.file, message, line, place)
+
+
+def _entitlements(
+    manifests: Mapping[str, DatasetManifest], directory: Directory, *, whole: bool
+) -> Iterator[FolderFault]:
+    for person in directory.by_name.values():
+        for dataset, names in sorted(person.entitlements.items()):
+            manifest = manifests.get(dataset)
+            if manifest is None and whole:
+                yield FolderFault(
+                    "principals.yaml", f"{person.name} is entitled to {dataset}, which is no dataset here"
+                )
+            for name in sorted(names) if manifest is not None else ():
+                if manifest is not None and manifest.capability(name) is None:
+                    message = f"{person.name} is entitled to {name}, which is no capability of {dataset}"
+                    yield FolderFault("principals.yaml", message)
+
+
+def _reach(
+    manifest: DatasetManifest, capability: CapabilityManifest, policies: PolicySet, directory: Directory
+) -> Iterator[str]:
+    """Whether anybody may make the call, and what keeps the others from it that are entitled to it."""
+    entitled = [person for person in directory.by_name.values() if person.holds(manifest.dataset, capability.name)]
+    if not entitled:
+        yield "nobody is entitled to it: name it in principals.yaml, or take it away"
+        return
+    answers = {person.name: policies.evaluate(_request(manifest, capability, person)) for person in entitled}
+    if all(answer.outcome is Outcome.NONE for answer in answers.values()):
+        yield "no policy permits it to anybody who is entitled to it: write one in policies/"
+    for person in entitled:
+        answer = answers[person.name]
+        if answer.outcome is Outcome.MISSING_ATTRIBUTE:
+            yield f"{person.name} is entitled to it and lacks {', '.join(answer.attributes)}, which a policy reads"
+        if person.tenant != manifest.tenant:
+            yield f"{person.name} is entitled to it and of the tenant {person.tenant}, not {manifest.tenant}"
+        if not capability.sensitivity.within(person.clearance):
+            yield f"{person.name} is entitled to it and cleared for {person.clearance.value} only"
+
+
+def _request(manifest: DatasetManifest, capability: CapabilityManifest, person: Principal) -> PolicyRequest:
+    return PolicyRequest(
+        principal=person,
+        dataset=manifest.dataset,
+        capability=capability.name,
+        effect=capability.effect,
+        sensitivity=capability.sensitivity,
+        tenant=manifest.tenant,
+        policy_id=capability.policy_id,
+    )
