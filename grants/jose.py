@@ -89,7 +89,7 @@ def split(token: str) -> Compact:
     if len(token) > MAX_TOKEN_BYTES:
         raise MalformedToken(f"a token is larger than {MAX_TOKEN_BYTES} bytes")
     segments = token.split(".")
-    if len(segments) != 3:
+    if len(segments) != 3 or not all(segments):
         raise MalformedToken("a token is not three segments")
     header, payload, signature = segments
     if len(signature) != SIGNATURE_CHARS:

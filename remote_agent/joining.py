@@ -65,7 +65,8 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
 
 def check_same(authority: Authority, joined: Underway) -> None:
     """That rows made under the joined call's authority are exactly those of this one. Raises GRANT_WIDENED."""
-    if joined.authority is None or _shape(authority) != _shape(joined.authority):
+    held = None if joined.authority is None else _shape(joined.authority)
+    if held != _shape(authority):
         raise NotGranted(Reason.GRANT_WIDENED, "the grant is not for exactly what the task is run under")
 
 
