@@ -97,18 +97,17 @@ async def _dataset(item: Examined, settings: Settings, scratch: Path, report: Re
     manifest = item.manifest or _rest(item)
     if manifest is None:
         return
-    whole = item.manifest is not None
-    told = manifest
-    if whole:
-        try:
-            told = await asyncio.to_thread(ask_source, manifest, item.folder, settings, time.time())
-        except DatasetAgentError as error:
-            report.faults.append(FolderFault(item.file, error.message))
     templates = list(_templates(manifest, item, report))
     if manifest.bigquery is None and await asyncio.to_thread(_data, manifest, item, report):
         return
-    if whole and told.revision:
-        await _on_engine(told, item, templates, settings, scratch, report)
+    if item.manifest is None:
+        return
+    try:
+        told = await asyncio.to_thread(ask_source, manifest, item.folder, settings, time.time())
+    except DatasetAgentError as error:
+        report.faults.append(FolderFault(item.file, error.message, *item.document.where(("revision",))))
+        return
+    await _on_engine(told, item, templates, settings, scratch, report)
 
 
 def _rest(item: Examined) -> DatasetManifest | None:

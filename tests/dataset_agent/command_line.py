@@ -35,6 +35,7 @@ _MODULES = (
     "provenance_commands",
     "card_command",
     "doctor",
+    "dataset_commands",
 )
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["dataset_agent.cli", *(f"dataset_agent.{name}" for name in _MODULES)])

@@ -1,0 +1,253 @@
+"""``datasets validate`` names every fault of a folder with its file, its line and what to do, and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.settings import SHIPPED_DATASETS, Settings
+from control_plane.descriptor_schema import schema_text
+from dataset_agent.dataset_validation import Report, validate_folder
+from dataset_agent.folder_fault import FolderFault
+from remote_agent.world import check_datasets
+from tests.dataset_agent.command_line import CommandLine
+from tests.dataset_agent.dataset_makers import FLIGHTS, csv_file, made_of, words
+
+DESCRIPTOR, LISTING, POLICY, PEOPLE = (
+    "flights/descriptor.yaml",
+    "flights/templates/list_flights.sql",
+    "policies/flights.cedar",
+    "principals.yaml",
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    return made_of(folder, csv_file(folder, FLIGHTS)).folder
+
+
+@pytest.fixture
+def world(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "world"))
+
+
+def checked(world: Path) -> Report:
+    settings = Settings(home=world.parent / "home", datasets=world)
+    return asyncio.run(validate_folder(settings, world.parent / "scratch"))
+
+
+def edit(world: Path, file: str, *changes: tuple[str, str]) -> None:
+    path = world / file
+    text = path.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path.write_text(text, encoding="utf-8")
+
+
+def line_of(world: Path, file: str, text: str) -> int:
+    lines = (world / file).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+FAULTS: list[tuple[str, str, str, str, str]] = [
+    # file edited, what, by what; then where it is told, and what is told
+    (DESCRIPTOR, "tenant: acme", "tenent: acme", DESCRIPTOR, "is unknown here; write tenant"),
+    (DESCRIPTOR, "{name: distance, type: INT64}", "{name: distance, type: DATE}", DESCRIPTOR, "does not hold DATE"),
+    (DESCRIPTOR, "{name: flight, type: INT64}", "{name: flihgt, type: INT64}", DESCRIPTOR, "not in the header"),
+    (DESCRIPTOR, "templates/list_flights.sql", "templates/lost.sql", DESCRIPTOR, "does not exist; write it"),
+    (DESCRIPTOR, "data/flights.csv", "../flights.csv", DESCRIPTOR, "copy the file into it"),
+    (DESCRIPTOR, "data/flights.csv", "data/none.csv", DESCRIPTOR, "none.csv"),
+    (DESCRIPTOR, "effect: read", "effect: think", DESCRIPTOR, "must be 'read'"),
+    (LISTING, "t.carrier AS carrier", "t.carier AS carrier", LISTING, "has no column carier"),
+    (LISTING, "FROM flights AS t", "FROM other AS t", LISTING, "other"),
+    (LISTING, "LIMIT @page_size OFFSET @skip", "LIMIT @page_size", LISTING, "skip"),
+    (POLICY, "context.entitled", "context.entitld", POLICY, "entitld"),
+    (POLICY, "@id(", "@ident(", POLICY, "every policy needs an id"),
+    (POLICY, "@id(", '@columns("[\\"flights.fuel\\"]")\n@id(', POLICY, "flights.fuel is no column of flights"),
+    ("policies/schema.cedarschema", "action list_flights", "action", "policies/schema.cedarschema", "expected"),
+    (PEOPLE, "clearance: internal", "clearance: all", PEOPLE, "must be 'public'"),
+    (PEOPLE, "subject: u-guest", "subject: u-analyst", PEOPLE, "stands twice"),
+]
+
+
+@pytest.mark.parametrize(("file", "old", "new", "told_in", "told"), FAULTS, ids=[fault[4][:30] for fault in FAULTS])
+def test_a_fault_is_told_where_it_is(world: Path, file: str, old: str, new: str, told_in: str, told: str) -> None:
+    edit(world, file, (old, new))
+    faults = [fault for fault in checked(world).faults if told in fault.message]
+    assert [fault.file for fault in faults] == [told_in]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        (DESCRIPTOR, "{name: distance, type: INT64}", "{name: distance, type: DATE}"),
+        (DESCRIPTOR, "effect: read", "effect: think"),
+        (LISTING, "t.carrier AS carrier", "t.carier AS carrier"),
+        (POLICY, "context.entitled", "context.entitld"),
+        (PEOPLE, "clearance: internal", "clearance: all"),
+    ],
+)
+def test_a_fault_has_the_line_that_was_edited(world: Path, file: str, old: str, new: str) -> None:
+    edit(world, file, (old, new))
+    assert {fault.line for fault in checked(world).faults if fault.file == file} == {line_of(world, file, new)}
+
+
+def test_every_fault_is_told_at_once(world: Path) -> None:
+    for file, old, new in (
+        (DESCRIPTOR, "tenant: acme", "tenant: ACME"),
+        (DESCRIPTOR, "{name: distance, type: INT64}", "{name: distance, type: DATE}"),
+        (DESCRIPTOR, "{name: origin, type: STRING}", "{name: origin, type: INT64}"),
+        (DESCRIPTOR, "effect: compute", "effect: think"),
+        (LISTING, "t.carrier AS carrier", "t.carier AS carrier"),
+        (POLICY, "context.entitled", "context.entitld"),
+        (PEOPLE, "clearance: internal", "clearance: all"),
+        (PEOPLE, "tenant: acme", "tenant: ACME"),
+    ):
+        edit(world, file, (old, new))
+    report = checked(world)
+    told = " | ".join(map(str, report.faults))
+    for part in ("tenant", "flights.distance", "flights.origin", "effect", "carier", "entitld", "clearance"):
+        assert part in told
+    assert len(report.faults) == 8
+    assert report.datasets == []
+
+
+def test_a_value_that_does_not_fit_is_told_by_its_row_and_not_repeated(world: Path) -> None:
+    edit(world, "flights/data/flights.csv", ("1416", "secret-7"))
+    (fault,) = checked(world).faults
+    assert "flights.distance: row 2 does not hold INT64" in fault.message
+    assert "secret" not in str(fault)
+
+
+EDITS: list[Callable[[Path], Any]] = [
+    lambda world: (world / "policies" / "version").unlink(),
+    lambda world: (world / "principals.yaml").write_text("principals: ["),
+    lambda world: (world / DESCRIPTOR).write_text("dataset: ["),
+    lambda world: (world / "flights" / "descriptor.json").write_text("{}"),
+    lambda world: (world / LISTING).write_text("SELECT 1"),
+    lambda world: (world / LISTING).write_bytes(b"\xff"),
+    lambda world: (world / "flights" / "data" / "flights.csv").write_text("a,b\n1\n"),
+    lambda world: (world / "flights").rename(world / "_flights"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(EDITS)))
+def test_what_serving_refuses_is_a_fault_and_what_it_takes_is_none(world: Path, number: int) -> None:
+    EDITS[number](world)
+    after = checked(world)
+    assert not after.ok
+    settings = Settings(home=world.parent / "home", datasets=world)
+    served = asyncio.run(check_datasets(settings, scratch=world.parent / "scratch"))
+    assert after.datasets == [name for name, why in served.items() if why is None]
+
+
+def test_two_folders_of_one_dataset_are_told_both(world: Path) -> None:
+    (world / "again").mkdir()
+    for path in (world / "flights").rglob("*"):
+        if path.is_file():
+            target = world / "again" / path.relative_to(world / "flights")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    told = [fault.file for fault in checked(world).faults if "described by another folder" in fault.message]
+    assert told == ["again/descriptor.yaml", "flights/descriptor.yaml"]
+
+
+WARNINGS = [
+    (DESCRIPTOR, "FLIGHTS-001", "FLIGHTS-009", "names FLIGHTS-009, which no policy has"),
+    (POLICY, 'Action::"list_flights", ', "", "no policy permits it"),
+    (PEOPLE, "[list_flights, summarise_flights]", "[summarise_flights]", "nobody is entitled to it"),
+    (PEOPLE, "[list_flights, summarise_flights]", "[list_flights, lst]", "lst, which is no capability of flights"),
+    (PEOPLE, "flights: [", "fights: [", "entitled to fights, which is no dataset here"),
+    (PEOPLE, "tenant: acme", "tenant: other", "of the tenant other, not acme"),
+    (PEOPLE, "clearance: internal", "clearance: public", "cleared for public only"),
+    (
+        POLICY,
+        "@id(",
+        '@rows("{\\"flights.origin\\": {\\"one_of\\": {\\"principal\\": \\"held\\"}}}")\n@id(',
+        "analyst is entitled to it and lacks held",
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "old", "new", "told"), WARNINGS, ids=[warning[3][:30] for warning in WARNINGS])
+def test_what_nobody_can_have_meant_is_a_warning(world: Path, file: str, old: str, new: str, told: str) -> None:
+    changes = [(old, new)] * (world / file).read_text().count(old) if file == DESCRIPTOR else [(old, new)]
+    edit(world, file, *changes)
+    report = checked(world)
+    assert report.faults == []
+    assert any(told in warning.message for warning in report.warnings)
+
+
+def test_the_shipped_world_has_no_fault(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", datasets=SHIPPED_DATASETS)
+    report = asyncio.run(validate_folder(settings, tmp_path / "scratch"))
+    assert report.faults == []
+
+
+def test_a_folder_without_a_dataset_says_how_to_make_one(tmp_path: Path) -> None:
+    report = asyncio.run(validate_folder(Settings(home=tmp_path / "home", datasets=tmp_path), tmp_path / "scratch"))
+    assert any("datasets init" in fault.message for fault in report.faults)
+
+
+def test_a_fault_reads_as_its_place_and_what_to_do() -> None:
+    assert str(FolderFault("a/b.yaml", "is missing", 3, "tables[0]")) == "a/b.yaml:3: tables[0]: is missing"
+    assert str(FolderFault("a/b.yaml", "is missing")) == "a/b.yaml: is missing"
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> CommandLine:
+    return CommandLine({"HOME": str(tmp_path / "home")})
+
+
+def test_the_command_makes_lists_and_checks_a_folder(tmp_path: Path, command: CommandLine) -> None:
+    world = tmp_path / "world"
+    made = command("datasets", "init", str(world), "--from", str(csv_file(tmp_path, FLIGHTS)), DATASETS=str(world))
+    assert made.code == 0
+    assert "Made flights in" in made.out
+    assert "dataset-agent serve" in made.out
+    valid = command("datasets", "validate", str(world))
+    assert (valid.code, valid.err) == (0, "")
+    assert "0 faults, 0 warnings; can be served: flights" in words(valid)
+    (line,) = command("datasets", "list", str(world), "--json").json["datasets"]
+    assert (line["dataset"], line["status"], line["problem"]) == ("flights", "ok", None)
+    assert line["revision"].startswith("sha256-")
+    assert "list_flights, summarise_flights" in words(command("datasets", "list", str(world)))
+    edit(world, LISTING, ("t.carrier AS carrier", "t.carier AS carrier"))
+    broken = command("datasets", "validate", DATASETS=str(world))
+    assert broken.code == 1
+    assert "flights/templates/list_flights.sql:3 table flights has no column carier" in words(broken)
+    told = command("datasets", "validate", str(world), "--json")
+    assert (told.code, told.json["ok"], told.json["faults"][0]["line"]) == (1, False, 3)
+    (world / DESCRIPTOR).write_text("dataset: [")
+    (line,) = command("datasets", "list", str(world), "--json").json["datasets"]
+    assert (line["status"], line["revision"]) == ("broken", None)
+
+
+def test_the_command_tells_programs_what_it_made(tmp_path: Path, command: CommandLine) -> None:
+    source = str(csv_file(tmp_path, FLIGHTS))
+    told = command("datasets", "init", str(tmp_path / "world"), "--from", source, "--tenant", "lab", "--json").json
+    assert (told["dataset"], told["principals"]) == ("flights", ["analyst", "guest"])
+    assert told["tables"][0]["rows"] == 4
+    again = command("datasets", "init", str(tmp_path / "world"), "--from", source)
+    assert again.code == 2
+    assert "--into" in again.line
+
+
+def test_the_command_prints_the_schema_that_is_published(command: CommandLine) -> None:
+    run = command("datasets", "schema")
+    assert run.out == schema_text()
+    assert json.loads(run.out)["type"] == "object"
+
+
+def test_a_folder_that_is_none_is_usage(tmp_path: Path, command: CommandLine) -> None:
+    run = command("datasets", "validate", str(tmp_path / "none"))
+    assert run.code == 2
+    assert "is no folder" in run.line
