@@ -52,7 +52,7 @@ class Held:
     loop: asyncio.AbstractEventLoop
     began: int = 0
     stopped: int = 0
-    percent: float = 0.0
+    percent: float = -1.0
     _gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def release(self) -> None:

@@ -30,16 +30,6 @@ INPUT, DONE, REJECTED = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED", "TA
 
 
 @pytest.fixture
-def rpc(agent: RunningAgent) -> Client:
-    return Client(agent)
-
-
-@pytest.fixture(params=BINDINGS)
-def client(agent: RunningAgent, request: pytest.FixtureRequest) -> Client:
-    return Client(agent, request.param)
-
-
-@pytest.fixture
 def counted(agent: RunningAgent) -> Iterator[Held]:
     """Executions that are counted and not held."""
     with held(agent) as executions:

@@ -1,14 +1,10 @@
-"""A call that takes long: it tells how far it is, is followed, cancelled, left and detached; it runs once."""
+"""A call that takes long: it tells how far it is, is cancelled, left and detached; it runs once."""
 
 from __future__ import annotations
 
 import base64
-import itertools
 import json
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import pytest
@@ -16,64 +12,12 @@ import pytest
 from contract.call import GET_RESULTS, Operation
 from contract.canonical import sha256_hex
 from contract.extension import PROGRESS_KEY, RESULT_KEY
-from contract.scope import parse_rows
 from evidence.provenance import verify_provenance
-from grants.state import RevocationKind, revoked_by_now
 from remote_agent import events as events_module
 from remote_agent import handler
-from tests.remote_agent.long_world import BINDINGS, PEOPLE, Client, Held, held, state_of, until
+from tests.remote_agent.long_tasks import CANCELED, DONE, WORKING, detached, ended, fresh, reasons, rows_of
+from tests.remote_agent.long_world import BINDINGS, Client, Held, held, state_of, until
 from tests.running_agent import RunningAgent, decision_of, result_of
-
-WORKING, DONE, CANCELED = "TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "TASK_STATE_CANCELED"
-PAIRS = itertools.permutations([f"B{number:03d}" for number in range(1, 200)], 2)
-
-
-@pytest.fixture
-def rpc(agent: RunningAgent) -> Client:
-    return Client(agent)
-
-
-@pytest.fixture(params=BINDINGS)
-def client(agent: RunningAgent, request: pytest.FixtureRequest) -> Client:
-    return Client(agent, request.param)
-
-
-@pytest.fixture
-def holding(agent: RunningAgent) -> Iterator[Held]:
-    with held(agent) as executions:
-        yield executions
-
-
-def fresh(client: Client) -> bytes:
-    """A call that nobody made before."""
-    first, second = next(PAIRS)
-    return client.call({"batch_a": first, "batch_b": second})
-
-
-def detached(client: Client, holding: Held) -> dict[str, Any]:
-    task = client.send(fresh(client), now=True)
-    assert state_of(task) == WORKING
-    until(lambda: holding.began)
-    return task
-
-
-def rows_of(agent: RunningAgent, task_id: str) -> list[dict[str, Any]]:
-    """The evidence of one task, subscriptions included."""
-    return [dict(row.cells) for row in agent.rows() if row.cells["task_id"] == task_id]
-
-
-def reasons(client: Client, task_id: str) -> list[str]:
-    return [str(row["reason"]) for row in rows_of(client.agent, task_id)]
-
-
-def ended(client: Client, task_id: str) -> dict[str, Any]:
-    """The task once it does not work any more."""
-
-    def found() -> dict[str, Any] | None:
-        task = client.get(task_id)
-        return task if state_of(task) != WORKING else None
-
-    return dict(until(found))
 
 
 def test_a_stream_tells_how_far_it_is_and_ends_with_rows(
@@ -155,130 +99,6 @@ def test_what_need_not_run_returns_whole_at_once(rpc: Client, holding: Held) -> 
     assert decision_of(rpc.send(part, "", now=True))["reason"] == "NO_ACTIVE_GRANT"
 
 
-def test_subscribers_see_the_one_execution_each_under_a_leaf_of_its_own(agent: RunningAgent, holding: Held) -> None:
-    clients = [Client(agent, BINDINGS[number % 2]) for number in range(6)]
-    part = fresh(clients[0])
-    task = clients[0].send(part, now=True)
-    following = threading.Barrier(len(clients) + 1, timeout=20)
-
-    def follow(client: Client) -> Any:
-        with client.followed(task["id"]) as events:
-            events.next()
-            following.wait()
-            return events.rest()
-
-    with ThreadPoolExecutor(len(clients)) as pool:
-        futures = [pool.submit(follow, client) for client in clients]
-        following.wait()
-        holding.release()
-        outcomes = [future.result() for future in futures]
-    assert {outcome.state for outcome in outcomes} == {DONE}
-    assert len({outcome.raw("result") for outcome in outcomes}) == 1
-    assert holding.began == 1
-    rows = rows_of(agent, task["id"])
-    assert len(rows) == 1 + len(clients), "the call, and each release of its rows"
-    assert len({row["execution_id"] for row in rows}) == 1
-    assert len({row["leaf_digest"] for row in rows}) == len(rows)
-    for outcome in outcomes:
-        verify_provenance(
-            json.loads(outcome.raw("provenance")),
-            agent.lifecycle.service.signer.public_key,
-            body=outcome.raw("result"),
-            call_hash=sha256_hex(part),
-        )
-
-
-def test_those_who_follow_without_a_leaf_see_the_end_but_no_row_and_leave_no_row_of_evidence(
-    client: Client, holding: Held
-) -> None:
-    task = detached(client, holding)
-    with client.followed(task["id"], rows=False) as one, client.followed(task["id"], rows=False) as other:
-        one.next(), other.next()
-        holding.release()
-        ends = [one.rest(), other.rest()]
-    assert [(end.state, "raw" in end.artifacts["result"]["parts"][0]) for end in ends] == [(DONE, False)] * 2
-    assert reasons(client, task["id"]) == ["PRINCIPAL_AUTHORIZED"]
-    assert holding.began == 1
-
-
-def test_a_subscription_needs_ownership_and_the_extension(client: Client, holding: Held) -> None:
-    task = detached(client, holding)
-    stranger = Client(client.agent, client.binding, "analyst")
-    for rows in (True, False):
-        with stranger.followed(task["id"], rows=rows) as events:
-            assert events.next()["code"] == -32001
-    assert stranger.get(task["id"])["code"] == -32001
-    assert stranger.cancel(task["id"])["code"] == -32001
-    headers = client.headers()
-    del headers["A2A-Extensions"]
-    with client.stream("SubscribeToTask", {"id": task["id"]}, headers) as events:
-        assert events.next()["code"] == -32008
-
-
-def test_a_task_has_so_many_followers_and_no_more(
-    client: Client, holding: Held, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("remote_agent.running.MAX_WATCHERS", 1)
-    task = detached(client, holding)
-    with client.followed(task["id"], rows=False) as first:
-        first.next()
-        with client.followed(task["id"], rows=False) as second:
-            assert second.next()["code"] == -32004
-
-
-@pytest.mark.parametrize(
-    ("leaf", "reason"),
-    [
-        ({"columns": frozenset({"batch_record.batch_id"})}, "COLUMN_NOT_PERMITTED"),
-        ({"constraints": {"batch_record.site": {"one_of": ["Basel"]}}}, "GRANT_WIDENED"),
-        ({"capability": "search"}, "GRANT_WIDENED"),
-        ({"revision": "another"}, "UNKNOWN_DATASET_REVISION"),
-    ],
-    ids=["fewer columns", "fewer rows", "another capability", "another revision"],
-)
-def test_a_subscriber_whose_grant_is_for_less_than_the_task_gets_none_of_it(
-    agent: RunningAgent, holding: Held, leaf: dict[str, Any], reason: str
-) -> None:
-    client = Client(agent)
-    task = detached(client, holding)
-    if "constraints" in leaf:
-        leaf = {"constraints": parse_rows(leaf["constraints"])}
-    with client.followed(task["id"], **leaf) as events:
-        refused = events.next()
-    assert refused["code"] == -32602
-    assert refused["message"].startswith(f"{reason}: ")
-    assert reasons(client, task["id"]) == [reason]
-
-
-def test_a_leaf_follows_once_and_no_other_task(rpc: Client, holding: Held) -> None:
-    one, other = detached(rpc, holding), detached(rpc, holding)
-    grant = rpc.leaf(Operation("SubscribeToTask", task=one["id"]))
-    for task_id, reason in (
-        (other["id"], "GRANT_OPERATION_MISMATCH"),
-        (one["id"], None),
-        (one["id"], "GRANT_REPLAYED"),
-    ):
-        with rpc.stream("SubscribeToTask", {"id": task_id}, rpc.headers(grant)) as events:
-            event = events.next()
-            assert event.get("message", "").split(":")[0] == (reason or "")
-
-
-def test_a_subscriber_whose_grant_is_revoked_while_it_waits_gets_no_row(agent: RunningAgent, holding: Held) -> None:
-    client = Client(agent, person="analyst")
-    task = detached(client, holding)
-    with client.followed(task["id"]) as events:
-        events.next()
-        service = agent.lifecycle.service
-        revoke = service.state.revoke(
-            RevocationKind.SUBJECT, PEOPLE["analyst"], not_before=revoked_by_now(service.clock())
-        )
-        agent.run(revoke)
-        holding.release()
-        last = events.rest()
-    assert (last.reason, last.artifacts) == ("GRANT_REVOKED", {})
-    assert sorted(reasons(client, task["id"])) == ["GRANT_REVOKED", "GRANT_REVOKED"]
-
-
 def test_when_the_only_one_who_waits_leaves_the_work_is_stopped_and_recorded(client: Client, holding: Held) -> None:
     with client.sent(fresh(client)) as events:
         task_id = events.next()["task"]["id"]
@@ -286,43 +106,6 @@ def test_when_the_only_one_who_waits_leaves_the_work_is_stopped_and_recorded(cli
     until(lambda: holding.stopped)
     assert state_of(ended(client, task_id)) == CANCELED
     assert until(lambda: reasons(client, task_id)) == ["CANCELLED"]
-
-
-def test_while_somebody_else_follows_the_work_goes_on(client: Client, holding: Held) -> None:
-    with client.sent(fresh(client)) as events:
-        task_id = events.next()["task"]["id"]
-        until(lambda: holding.began)
-        staying = client.followed(task_id)
-        follower = staying.__enter__()
-        follower.next()
-    client.get(task_id)
-    assert holding.stopped == 0
-    holding.release()
-    assert follower.rest().state == DONE
-    staying.__exit__(None, None, None)
-    assert (holding.began, holding.stopped) == (1, 0)
-    assert reasons(client, task_id) == ["PRINCIPAL_AUTHORIZED"] * 2
-
-
-def test_the_last_follower_who_leaves_stops_the_work(rpc: Client, holding: Held) -> None:
-    with rpc.sent(fresh(rpc)) as events:
-        task_id = events.next()["task"]["id"]
-        until(lambda: holding.began)
-        with rpc.followed(task_id, rows=False) as follower:
-            follower.next()
-    until(lambda: holding.stopped)
-    until(lambda: reasons(rpc, task_id))
-    assert (reasons(rpc, task_id), holding.began) == (["CANCELLED"], 1)
-
-
-def test_a_follower_who_leaves_a_detached_call_stops_nothing(client: Client, holding: Held) -> None:
-    task = detached(client, holding)
-    with client.followed(task["id"]) as events:
-        events.next()
-    until(lambda: reasons(client, task["id"]) == ["CANCELLED"])  # that subscription
-    assert holding.stopped == 0
-    holding.release()
-    assert state_of(ended(client, task["id"])) == DONE
 
 
 def test_cancelling_stops_the_work_for_all_who_follow(client: Client, holding: Held) -> None:
@@ -355,13 +138,6 @@ def test_a_running_task_is_listed_for_its_person_alone(rpc: Client, holding: Hel
     ended(rpc, task["id"])
     again = Client(rpc.agent).post("ListTasks", {"status": WORKING}, rpc.headers())["tasks"]
     assert task["id"] not in [item["id"] for item in again]
-
-
-def test_a_task_that_has_ended_is_not_followed(rpc: Client, holding: Held) -> None:
-    holding.release()
-    task = rpc.send(fresh(rpc))
-    with rpc.followed(task["id"]) as events:
-        assert events.next()["code"] == -32004
 
 
 def test_cancelling_while_it_ends_leaves_one_outcome_one_run_and_one_row(agent: RunningAgent) -> None:
