@@ -26,6 +26,7 @@ from control_plane.principals import Directory, examine_directory
 from control_plane.registry import Examined, dataset_folders, examine
 from dataset_agent.dataset_warnings import warnings_of
 from dataset_agent.folder_fault import FolderFault
+from dataset_agent.template_advice import advice
 from queries.errors import TemplateError
 from queries.source_faults import source_faults
 from queries.template import Template
@@ -146,12 +147,12 @@ def _templates(manifest: DatasetManifest, item: Examined, report: Report) -> Ite
         try:
             yield template_of(capability, manifest, item.folder)
         except TemplateError as error:
-            report.faults.append(_template_fault(error, item))
+            report.faults.append(_template_fault(error, item, manifest))
 
 
-def _template_fault(error: TemplateError, item: Examined) -> FolderFault:
+def _template_fault(error: TemplateError, item: Examined, manifest: DatasetManifest) -> FolderFault:
     file = error.file if error.file.startswith(f"{item.folder.name}/") else f"{item.folder.name}/{error.file}"
-    return FolderFault(file, error.reason, error.line)
+    return FolderFault(file, error.reason + advice(error.reason, manifest), error.line)
 
 
 def _data(manifest: DatasetManifest, item: Examined, report: Report) -> bool:
@@ -187,7 +188,7 @@ async def _on_engine(
             try:
                 await engine.check(template)
             except TemplateError as error:
-                report.faults.append(_template_fault(error, item))
+                report.faults.append(_template_fault(error, item, manifest))
             except DatasetAgentError as error:
                 report.faults.append(FolderFault(item.file, error.message))
     finally:

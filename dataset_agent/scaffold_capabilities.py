@@ -77,11 +77,11 @@ def _flat(column: SourceColumn) -> bool:
 
 
 def _groups(shown: Sequence[SourceColumn], facts: TableFacts) -> list[SourceColumn]:
-    """Columns of few texts, those with the most first; where nothing is known of the rows, any text."""
+    """Columns of few texts that come again, those with the most first; where nothing is known of the rows, any text."""
     texts = [column for column in shown if column.type is S.STRING and column.mode is not Mode.REPEATED]
     if facts.rows is None:
         return texts[:_MOST_FILTERS]
-    few = [column for column in texts if len(facts.of(column).values) > 1]
+    few = [c for c in texts if len(facts.of(c).values) > 1 and 3 * len(facts.of(c).values) <= 2 * facts.rows]
     return sorted(few, key=lambda column: -len(facts.of(column).values))[:_MOST_FILTERS]
 
 

@@ -129,7 +129,7 @@ def test_every_type_of_a_parquet_file_is_declared_or_left_out_with_its_reason(tm
         "id": "INT64",
         "ratio": "FLOAT64",
         "price": "NUMERIC",
-        "at": "TIMESTAMP",
+        "at_value": "TIMESTAMP",
         "tags": "STRING",
         "point": "STRUCT",
         "kind": "STRING",

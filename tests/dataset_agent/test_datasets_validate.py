@@ -66,9 +66,15 @@ FAULTS: list[tuple[str, str, str, str, str]] = [
     (DESCRIPTOR, "data/flights.csv", "../flights.csv", DESCRIPTOR, "copy the file into it"),
     (DESCRIPTOR, "data/flights.csv", "data/none.csv", DESCRIPTOR, "none.csv"),
     (DESCRIPTOR, "effect: read", "effect: think", DESCRIPTOR, "must be 'read'"),
-    (LISTING, "t.carrier AS carrier", "t.carier AS carrier", LISTING, "has no column carier"),
-    (LISTING, "FROM flights AS t", "FROM other AS t", LISTING, "other"),
-    (LISTING, "LIMIT @page_size OFFSET @skip", "LIMIT @page_size", LISTING, "skip"),
+    (LISTING, "t.carrier AS carrier", "t.carier AS carrier", LISTING, "has no column carier; is it carrier?"),
+    (
+        LISTING,
+        "FROM flights AS t",
+        "FROM other AS t",
+        LISTING,
+        "table other is not declared by the dataset; declare it",
+    ),
+    (LISTING, "LIMIT @page_size OFFSET @skip", "LIMIT @page_size", LISTING, "use @skip, or take it out"),
     (POLICY, "context.entitled", "context.entitld", POLICY, "entitld"),
     (POLICY, "@id(", "@ident(", POLICY, "every policy needs an id"),
     (POLICY, "@id(", '@columns("[\\"flights.fuel\\"]")\n@id(', POLICY, "flights.fuel is no column of flights"),
@@ -223,7 +229,8 @@ def test_the_command_makes_lists_and_checks_a_folder(tmp_path: Path, command: Co
     edit(world, LISTING, ("t.carrier AS carrier", "t.carier AS carrier"))
     broken = command("datasets", "validate", DATASETS=str(world))
     assert broken.code == 1
-    assert "flights/templates/list_flights.sql:3 table flights has no column carier" in words(broken)
+    assert "flights/templates/list_flights.sql:3" in words(broken)
+    assert "table flights has no column carier; is it carrier? declare it under tables" in words(broken)
     told = command("datasets", "validate", str(world), "--json")
     assert (told.code, told.json["ok"], told.json["faults"][0]["line"]) == (1, False, 3)
     (world / DESCRIPTOR).write_text("dataset: [")
@@ -235,7 +242,7 @@ def test_the_command_tells_programs_what_it_made(tmp_path: Path, command: Comman
     source = str(csv_file(tmp_path, FLIGHTS))
     told = command("datasets", "init", str(tmp_path / "world"), "--from", source, "--tenant", "lab", "--json").json
     assert (told["dataset"], told["principals"]) == ("flights", ["analyst", "guest"])
-    assert told["tables"][0]["rows"] == 4
+    assert told["tables"][0]["rows"] == 6
     again = command("datasets", "init", str(tmp_path / "world"), "--from", source)
     assert again.code == 2
     assert "--into" in again.line
