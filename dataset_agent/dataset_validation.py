@@ -27,6 +27,7 @@ from control_plane.registry import Examined, dataset_folders, examine
 from dataset_agent.dataset_warnings import warnings_of
 from dataset_agent.folder_fault import FolderFault
 from dataset_agent.template_advice import advice
+from queries.engine import Engine
 from queries.errors import TemplateError
 from queries.source_faults import source_faults
 from queries.template import Template
@@ -99,16 +100,19 @@ async def _dataset(item: Examined, settings: Settings, scratch: Path, report: Re
     if manifest is None:
         return
     templates = list(_templates(manifest, item, report))
-    if manifest.bigquery is None and await asyncio.to_thread(_data, manifest, item, report):
-        return
     if item.manifest is None:
+        await asyncio.to_thread(_data, manifest, item, report)
         return
     try:
         told = await asyncio.to_thread(ask_source, manifest, item.folder, settings, time.time())
-    except DatasetAgentError as error:
-        report.faults.append(FolderFault(item.file, error.message, *item.document.where(("revision",))))
+        engine = await asyncio.to_thread(open_engine, told, item.folder, settings, _NO_KEY, scratch)
+    except (DatasetAgentError, OSError) as error:
+        # What one file does not fit, others may not either.
+        if not await asyncio.to_thread(_data, manifest, item, report):
+            said = error.message if isinstance(error, DatasetAgentError) else f"{error.filename}: {error.strerror}"
+            report.faults.append(FolderFault(item.file, said))
         return
-    await _on_engine(told, item, templates, settings, scratch, report)
+    await _tried(engine, manifest, item, templates, report)
 
 
 def _rest(item: Examined) -> DatasetManifest | None:
@@ -156,7 +160,9 @@ def _template_fault(error: TemplateError, item: Examined, manifest: DatasetManif
 
 
 def _data(manifest: DatasetManifest, item: Examined, report: Report) -> bool:
-    """Whether a file does not fit what is declared of it."""
+    """Whether a file does not fit what is declared of it. None is looked at of tables that lie in BigQuery."""
+    if manifest.bigquery is not None:
+        return False
     numbers = {table.name: number for number, table in enumerate(manifest.tables)}
     before = len(report.faults)
     for table, column, error in source_faults(item.folder, manifest.tables):
@@ -169,20 +175,10 @@ def _data(manifest: DatasetManifest, item: Examined, report: Report) -> bool:
     return len(report.faults) > before
 
 
-async def _on_engine(
-    manifest: DatasetManifest,
-    item: Examined,
-    templates: Sequence[Template],
-    settings: Settings,
-    scratch: Path,
-    report: Report,
+async def _tried(
+    engine: Engine, manifest: DatasetManifest, item: Examined, templates: Sequence[Template], report: Report
 ) -> None:
     """Each template tried on its tables, as a start does."""
-    try:
-        engine = await asyncio.to_thread(open_engine, manifest, item.folder, settings, _NO_KEY, scratch)
-    except (DatasetAgentError, OSError) as error:
-        report.faults.append(FolderFault(item.file, getattr(error, "message", None) or str(error)))
-        return
     try:
         for template in templates:
             try:

@@ -12,10 +12,10 @@ import duckdb
 
 from contract.schema import Mode, SqlType, Table
 from dataset_agent.scaffold_source import SourceTable
-from queries.duckdb_file import import_table, source_file
 from queries.duckdb_sources import quote
 from queries.govern import DATA_SCHEMA
 from queries.source_columns import SourceColumn
+from queries.source_faults import imported
 
 MOST_VALUES: Final = 40
 _LONGEST_VALUE: Final = 60
@@ -53,9 +53,7 @@ def is_personal(column: SourceColumn) -> bool:
 
 def look_at(folder: Path, source: SourceTable, table: Table) -> TableFacts:
     """Reads the table as it will be served. Raises ``DataError`` where it does not fit its declaration."""
-    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
-        connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
-        import_table(connection, table, source_file(folder, table))
+    with imported(folder, table) as connection:
         relation = f'"{DATA_SCHEMA}".{quote(table.name)}'
         flat = [column for column in source.columns if column.mode is not Mode.REPEATED and not column.fields]
         counts = _counts(connection, relation, flat)

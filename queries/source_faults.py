@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -40,11 +42,23 @@ def _column(table: Table, fault: DataError) -> str | None:
 
 def _fault(folder: Path, table: Table) -> DataError | None:
     try:
-        with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
-            connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
-            import_table(connection, table, source_file(folder, table))
+        with imported(folder, table):
+            return None
     except DataError as fault:
         return fault
     except duckdb.Error as error:
         return DataError(table.source, f"table {table.name}: cannot be stored ({type(error).__name__})")
-    return None
+
+
+@contextmanager
+def imported(folder: Path, table: Table) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The table as it would be served, in a database that is gone afterwards. Raises ``DataError``."""
+    source = source_file(folder, table)
+    with (
+        tempfile.TemporaryDirectory(prefix="dataset-agent-table-") as scratch,
+        duckdb.connect(f"{scratch}/table.duckdb", config={"autoinstall_known_extensions": "false"}) as connection,
+    ):
+        connection.execute("SET enable_progress_bar=false")  # it would go to standard output
+        connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
+        import_table(connection, table, source)
+        yield connection
