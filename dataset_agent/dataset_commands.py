@@ -72,10 +72,10 @@ def _tell(made: Made) -> None:
         notes = dict(note.split(": ", 1) for note in held.notes if ": " in note)
         lines = [(column.name, _type(type_members(column)), notes.get(column.name, "")) for column in held.columns]
         table(title, ("column", "type", "what was inferred"), lines, lead=("column", "type"))
+    shown = {f"{held.name}.{line}" for held in dataset.tables for line in held.notes}
+    told = {f"{held.name}.{column.name}: " for held in dataset.tables for column in held.columns}
     for line in made.notes():
-        if not any(
-            line.startswith(f"{held.name}.{c.name}: {c.why}") for held in dataset.tables for c in held.columns if c.why
-        ):
+        if line not in shown or not line.startswith(tuple(told)):
             note(line)
     say(f"Made {dataset.name} in {made.folder}: {', '.join(made.changed)}")
     say("Next:")
