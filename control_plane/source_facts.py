@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
 import signal
 import subprocess
-import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ FROM_SOURCE: Final = datetime.min.replace(tzinfo=UTC)
 
 COMMAND_TIMEOUT: Final = 20.0
 _MAX_OUTPUT: Final = 4_096
+_PAUSE_S: Final = 0.005
 _KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
 _LONGEST_SKEW: Final = timedelta(minutes=5)
 
@@ -94,29 +96,45 @@ def _output(folder: Path, command: Sequence[str], timeout: float, where: str) ->
         )
     except OSError as error:
         raise _fault("command", f"{where}: cannot be started: {error.strerror}") from error
-    late = threading.Event()
-
-    def stop() -> None:
-        late.set()
-        _kill(process)
-
-    timer = threading.Timer(timeout, stop)
-    timer.start()
     with process:
-        printed = process.stdout.read(_MAX_OUTPUT + 1) if process.stdout is not None else b""
-        if len(printed) > _MAX_OUTPUT:
-            _kill(process)
-        # Not reaped yet, so its group is still its own.
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        timer.cancel()
-        _kill(process)
-    if late.is_set():
+        try:
+            printed = _printed(process, time.monotonic() + timeout)
+        finally:
+            _kill(process)  # not reaped yet, so its group is still its own
+    if printed is None:
         raise _fault("command", f"{where}: took longer than {timeout:g} s")
     if len(printed) > _MAX_OUTPUT:
         raise _fault("command", f"{where}: printed more than {_MAX_OUTPUT} bytes")
     if process.returncode != 0:
         raise _fault("command", f"{where}: ended with {process.returncode}; run it in the dataset's folder to see why")
     return printed.decode("utf-8", "replace")
+
+
+def _printed(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
+    """What it prints until it ends, one byte too many of what is too much; ``None`` where time runs out first.
+
+    Something it left running may hold its output open for ever: that is waited for no longer either.
+    """
+    printed = b""
+    if process.stdout is None:
+        return printed
+    while (left := deadline - time.monotonic()) > 0 and select.select([process.stdout], [], [], left)[0]:
+        piece = os.read(process.stdout.fileno(), _MAX_OUTPUT + 1 - len(printed))
+        printed += piece
+        if len(printed) > _MAX_OUTPUT:
+            return printed
+        if not piece:
+            return printed if _ends(process, deadline) else None
+    return None
+
+
+def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Whether it ends in time; it is left to be reaped."""
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_S)
+    return True
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

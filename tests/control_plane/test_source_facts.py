@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -115,3 +116,13 @@ def test_data_of_the_future_is_refused(tmp_path: Path) -> None:
     assert check_age("d", SourceFacts("r", datetime.fromtimestamp(now, UTC)), now).revision == "r"
     with pytest.raises(DatasetAgentError, match="in the future"):
         check_age("d", SourceFacts("r", datetime.fromtimestamp(now + 3_600, UTC)), now)
+
+
+def test_what_a_command_leaves_running_elsewhere_is_not_waited_for(tmp_path: Path) -> None:
+    """A process in a session of its own outlives the command's group, and keeps its output open."""
+    body = (
+        "import subprocess; p = subprocess.Popen(['sleep', '30'], start_new_session=True); "
+        "open('pid', 'w').write(str(p.pid)); print('r1', flush=True)"
+    )
+    assert "took longer than 1 s" in fault(tmp_path, [sys.executable, "-c", body], timeout=1.0)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)  # it is still there: nobody waited for its end
