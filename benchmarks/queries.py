@@ -28,9 +28,10 @@ from queries.duckdb_connection import connect, cores
 from queries.duckdb_engine import DuckDbEngine
 from queries.duckdb_file import database_file
 from queries.duckdb_text import Texts
-from queries.encode import ResultEncoder
 from queries.govern import govern
 from queries.template import Template, load_template
+from tests.queries.documents import document_of
+from tests.queries.documents import run as run_whole
 
 DATASET: Final = "bench"
 AS_OF: Final = "2026-08-31T22:00:00Z"
@@ -152,7 +153,7 @@ def _queries(engine: DuckDbEngine, by_hand: duckdb.DuckDBPyConnection, template:
 
     async def governed(authority: Authority) -> bytes:
         bound = bind(template, _ARGUMENTS)
-        document, _ = await engine.run(authority, template, bound, max_rows=10_000, max_bytes=10**7, as_of=AS_OF)
+        document, _ = await run_whole(engine, authority, template, bound, max_rows=10_000, max_bytes=10**7, as_of=AS_OF)
         return document.body
 
     async def written(product: str) -> bytes:
@@ -171,10 +172,7 @@ def _by_hand(connection: duckdb.DuckDBPyConnection, template: Template, text: st
     values: dict[str, Any] = {**_ARGUMENTS, "sites": list(_SITES), "most": _MOST}
     with connection.cursor() as cursor:
         reader = cursor.sql(text, params=values).to_arrow_reader(20_000)
-        encoder = ResultEncoder(template.results, max_rows=10_000, max_bytes=10**7)
-        for batch in reader:
-            encoder.add(batch)
-        return encoder.finish(AS_OF).body
+        return document_of(template.results, reader, AS_OF).body
 
 
 def _steps(connection: duckdb.DuckDBPyConnection, template: Template, shipped: _Shipped) -> list[Work]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,20 +23,18 @@ from contract.verdict import NotGranted, Reason
 from queries.arrow_form import arrow_schema
 from queries.bigquery_access import Access
 from queries.bigquery_check import check_template
-from queries.bigquery_errors import out_of_time, too_large
+from queries.bigquery_errors import out_of_time
 from queries.bigquery_job import CANCEL_SECONDS, Job
 from queries.bigquery_options import BigQueryOptions
 from queries.bigquery_query import Work, query_for
 from queries.bigquery_rows import BigQueryRows
 from queries.bigquery_text import BigQueryTexts
 from queries.bind import Bound
-from queries.encode import ResultEncoder, ResultTooLarge
 from queries.engine import Stream
 from queries.masks import dataset_mask_key
 from queries.template import Template
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 _THREADS: Final = 8
 _CANCELS: Final = 4
 
@@ -100,39 +98,6 @@ class BigQueryEngine:
             clock=clock,
         )
 
-    async def run(
-        self,
-        authority: Authority,
-        template: Template,
-        bound: Bound,
-        *,
-        max_rows: int,
-        max_bytes: int,
-        as_of: str,
-        supplied: ResultDocument | None = None,
-    ) -> tuple[ResultDocument, Execution]:
-        """See ``Engine.run``. Also raises BUDGET_EXCEEDED, and INSUFFICIENT_PRIVILEGE for a class without account."""
-        self._check_version(authority)
-        query = query_for(self._options, authority, template, bound, max_rows=max_rows, supplied=supplied)
-        encoder = ResultEncoder(template.results, max_rows=max_rows, max_bytes=max_bytes)
-        job, started = self._job(), self._clock()
-        try:
-            async with asyncio.timeout(self._timeout):
-                await self._in_thread(self._work.encode, job, query, encoder)
-        except TimeoutError:
-            await self._abandon(job)
-            raise out_of_time() from None
-        except asyncio.CancelledError:
-            await self._abandon(job)
-            raise
-        finally:
-            self._jobs.discard(job)
-        try:
-            document = encoder.finish(as_of)
-        except ResultTooLarge:
-            raise too_large() from None
-        return document, self._execution(job, started)
-
     @asynccontextmanager
     async def stream(
         self,
@@ -144,7 +109,7 @@ class BigQueryEngine:
         max_bytes: int,
         supplied: ResultDocument | None = None,
     ) -> AsyncIterator[Stream]:
-        """See ``Engine.stream``."""
+        """See ``Engine.stream``. Also raises BUDGET_EXCEEDED, and INSUFFICIENT_PRIVILEGE for a class without account."""
         self._check_version(authority)
         query = query_for(self._options, authority, template, bound, max_rows=max_rows, supplied=supplied)
         job, started, loop = self._job(), self._clock(), asyncio.get_running_loop()
@@ -199,15 +164,6 @@ class BigQueryEngine:
         report(lambda: job.percent)
         return job
 
-    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
-        future.add_done_callback(_forget)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            future.cancel()  # where no thread has taken it yet
-            raise
-
     async def _abandon(self, job: Job) -> None:
         """Stop the thread, and wait until BigQuery was asked to stop the job: bounded, whoever cancels meanwhile."""
         job.stop()
@@ -237,8 +193,3 @@ class BigQueryEngine:
             bytes_processed=job.bytes_processed,
             bytes_billed=job.bytes_billed,
         )
-
-
-def _forget(done: asyncio.Future[Any]) -> None:
-    if not done.cancelled():
-        done.exception()  # read once, so that an abandoned query is no warning

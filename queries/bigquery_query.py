@@ -23,7 +23,7 @@ from queries.bigquery_options import BigQueryOptions, Budget, label
 from queries.bigquery_parameters import parameters
 from queries.bigquery_text import BigQueryTexts
 from queries.bind import Bound
-from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
+from queries.encode import ResultInvalid, check_schema
 from queries.govern import Shape, govern
 from queries.masks import MASK_KEY
 from queries.supplied import bound_rows, check_supplied
@@ -55,7 +55,7 @@ def query_for(
     max_rows: int,
     supplied: ResultDocument | None,
 ) -> Query:
-    """Govern ``template`` by ``authority``. Raises ``NotGranted`` as ``Engine.run`` does."""
+    """Govern ``template`` by ``authority``. Raises ``NotGranted`` as ``Engine.stream`` does."""
     check_supplied(template, supplied)
     account = options.account_of(authority.principal.principal_class)
     governed = govern(template, authority)
@@ -90,28 +90,15 @@ class Work:
         self._texts = texts
         self._mask_key = mask_key
 
-    def encode(self, job: Job, query: Query, encoder: ResultEncoder) -> None:
-        """Run, and give every row to ``encoder``."""
-        checked = False
-        for batch in self._batches(job, query):
-            try:
-                if not checked:
-                    encoder.check_schema(batch.schema)
-                    checked = True
-                encoder.add(batch)
-            except ResultTooLarge:
-                raise too_large() from None
-            except ResultInvalid as error:
-                raise NotGranted(Reason.RESULT_INVALID, str(error)) from None
-
     def conformed(self, job: Job, query: Query, max_bytes: int) -> Iterator[pa.RecordBatch]:
         """The batches that are not empty, in the one schema, within ``max_bytes`` of Arrow's memory form."""
         results, size = query.template.results, 0
         schema = arrow_schema(results)
         for batch in self._batches(job, query):
-            if batch.num_rows == 0:
-                continue
             try:
+                check_schema(results, batch.schema)
+                if batch.num_rows == 0:
+                    continue
                 formed = conform(schema, results, batch)
             except ResultInvalid as error:
                 raise NotGranted(Reason.RESULT_INVALID, str(error)) from None

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,16 +21,13 @@ from contract.verdict import NotGranted, Reason
 from queries.bind import Bound
 from queries.duckdb_call import Call, Calls
 from queries.duckdb_connection import connect, cores, memory_bytes
-from queries.duckdb_faults import fixed_texts, too_large
 from queries.duckdb_file import database_file
-from queries.duckdb_finite import check_finite
 from queries.duckdb_job import Job
 from queries.duckdb_local import Cursors, LocalRows
 from queries.duckdb_remote import RemoteRows, Workers
 from queries.duckdb_sizes import read_sizes
 from queries.duckdb_stream import RowStream
 from queries.duckdb_threads import Threads, too_long
-from queries.encode import ResultEncoder, ResultTooLarge
 from queries.govern import govern
 from queries.masks import dataset_mask_key
 from queries.supplied import check_supplied
@@ -101,32 +98,6 @@ class DuckDbEngine:
             clock=clock,
         )
 
-    async def run(
-        self,
-        authority: Authority,
-        template: Template,
-        bound: Bound,
-        *,
-        max_rows: int,
-        max_bytes: int,
-        as_of: str,
-        supplied: ResultDocument | None = None,
-    ) -> tuple[ResultDocument, Execution]:
-        """See ``Engine.run``. A supplied FLOAT64 is finite, like base data: else RESULT_INVALID."""
-        call = self._call(authority, template, bound, supplied, max_rows)
-        encoder = ResultEncoder(template.results, max_rows=max_rows, max_bytes=max_bytes)
-        started, deadline = self._clock(), asyncio.get_running_loop().time() + self._timeout
-        async with self._worker_for(call, deadline):
-            job = self._threads.job()
-            future = self._threads.start(partial(self._encode, job, call, encoder))
-            future.add_done_callback(lambda done: self._threads.forget(job))
-            await self._threads.wait(job, future, deadline)
-        try:
-            document = encoder.finish(as_of)
-        except ResultTooLarge:
-            raise too_large() from None
-        return document, self._execution(started)
-
     @asynccontextmanager
     async def stream(
         self,
@@ -194,14 +165,6 @@ class DuckDbEngine:
             query = self._calls.query(cursor, call)
         return RemoteRows(self._workers, job, query)
 
-    def _encode(self, job: Job, call: Call, encoder: ResultEncoder) -> None:
-        """In a thread: run and encode. Raises ``NotGranted`` with fixed texts only."""
-        with fixed_texts(job, call.template.dataset), _closing(self._rows(job, call)) as rows:
-            encoder.check_schema(rows.schema)
-            for batch in rows:
-                check_finite(batch)
-                encoder.add(batch)
-
     def _check(self, template: Template) -> None:
         with self._cursors.one() as cursor:
             self._calls.texts.check(cursor, template)
@@ -215,14 +178,6 @@ class DuckDbEngine:
             started=started,
             ended=self._clock(),
         )
-
-
-@contextmanager
-def _closing(rows: LocalRows | RemoteRows) -> Iterator[LocalRows | RemoteRows]:
-    try:
-        yield rows
-    finally:
-        rows.close()
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from queries.duckdb_local import LocalRows
 from queries.duckdb_query import pieces
 from queries.duckdb_remote import RemoteRows
 from queries.duckdb_threads import Threads
-from queries.encode import ResultEncoder
+from queries.encode import check_schema
 from queries.template import Template
 
 Rows = LocalRows | RemoteRows
@@ -67,7 +67,6 @@ class RowStream:
         """Stop what runs; done when it has stopped."""
         if self._timer is not None:
             self._timer.cancel()
-        self._job.stop()
         if self._next is not None and not self._next.done():
             await self._threads.stop(self._job, self._next)
         rows, self._rows = self._rows, None
@@ -89,7 +88,7 @@ class RowStream:
     def _open(self) -> None:
         with fixed_texts(self._job, self._template.dataset):
             self._rows = rows = self._start(self._job)
-            ResultEncoder(self._template.results, max_rows=0, max_bytes=0).check_schema(rows.schema)
+            check_schema(self._template.results, rows.schema)
 
     def _read(self) -> list[pa.RecordBatch] | None:
         """In a thread: the next batch in the declared form, in pieces; ``None`` at the end."""

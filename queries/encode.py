@@ -14,9 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contract.result import ResultDocument
 from contract.schema import Mode, ResultColumn, SqlType
-from queries.document import head, tail
 from queries.typed import Type, declared_type
 
 _SAFE: Final = 2**53 - 1
@@ -42,43 +40,12 @@ class ResultTooLarge(Exception):
     """A result with more rows or bytes than allowed."""
 
 
-class ResultEncoder:
-    """Collects batches into one document; ``max_rows`` and ``max_bytes`` stop it early."""
-
-    def __init__(self, results: Sequence[ResultColumn], *, max_rows: int, max_bytes: int) -> None:
-        self._results = tuple(results)
-        self._max_rows = max_rows
-        self._max_bytes = max_bytes
-        self._parts: list[bytes] = []
-        self._bytes = 0
-        self._rows = 0
-
-    def check_schema(self, schema: pa.Schema) -> None:
-        """Raise ``ResultInvalid`` unless names, order and types are the declared ones."""
-        if schema.names != [column.name for column in self._results]:
-            raise ResultInvalid("the result has other columns than declared")
-        for field, column in zip(schema, self._results, strict=True):
-            _check_type(declared_type(column), field.type)
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Append a batch. Raises ``ResultTooLarge`` or ``ResultInvalid``."""
-        self._rows += batch.num_rows
-        if self._rows > self._max_rows:
-            raise ResultTooLarge
-        if batch.num_rows == 0:
-            return
-        encoded = encode_rows(self._results, batch)
-        self._bytes += len(encoded) + 1
-        if self._bytes > self._max_bytes:
-            raise ResultTooLarge
-        self._parts.append(encoded)
-
-    def finish(self, as_of: str) -> ResultDocument:
-        """The document; ``as_of`` is RFC 3339 UTC."""
-        body = head(self._results) + b",".join(self._parts) + tail(self._rows, False, as_of)
-        if len(body) > self._max_bytes:
-            raise ResultTooLarge
-        return ResultDocument(body=body, row_count=self._rows, truncated=False, as_of=as_of)
+def check_schema(results: Sequence[ResultColumn], schema: pa.Schema) -> None:
+    """Raise ``ResultInvalid`` unless names, order and types are the declared ones."""
+    if schema.names != [column.name for column in results]:
+        raise ResultInvalid("the result has other columns than declared")
+    for field, column in zip(schema, results, strict=True):
+        _check_type(declared_type(column), field.type)
 
 
 def encode_rows(results: Sequence[ResultColumn], batch: pa.RecordBatch) -> bytes:

@@ -31,7 +31,7 @@ class Stream(Protocol):
         """Batches that are not empty, each a few MiB at most where rows are small.
 
         The next one is made while the reader has the last, and none beyond it: memory does not
-        grow with the rows. Raises ``NotGranted`` as ``Engine.run`` does; what was yielded
+        grow with the rows. Raises ``NotGranted`` as ``Engine.stream`` does; what was yielded
         before is then no result.
         """
         ...
@@ -39,31 +39,6 @@ class Stream(Protocol):
 
 class Engine(Protocol):
     """Runs templates of one dataset version. Texts of ``NotGranted`` never hold an engine's message."""
-
-    async def run(
-        self,
-        authority: Authority,
-        template: Template,
-        bound: Bound,
-        *,
-        max_rows: int,
-        max_bytes: int,
-        as_of: str,
-        supplied: ResultDocument | None = None,
-    ) -> tuple[ResultDocument, Execution]:
-        """Run the template, governed by ``authority``; ``max_bytes`` bounds the document.
-
-        ``as_of`` is RFC 3339 UTC. ``supplied`` is the result that the template's supplied
-        relation stands for: there exactly where the template declares one (else
-        EXECUTION_FAILED), of the declared columns (else RESULT_INVALID), within
-        ``MAX_SUPPLIED_ROWS`` and ``MAX_SUPPLIED_BYTES`` (else RESULT_TOO_LARGE).
-
-        Raises ``NotGranted`` with COLUMN_NOT_PERMITTED, GRANT_CONSTRAINT_UNKNOWN,
-        UNKNOWN_DATASET_REVISION, EXECUTION_TIMEOUT, EXECUTION_FAILED, RESULT_TOO_LARGE (more
-        rows or bytes than allowed: nothing is returned) or RESULT_INVALID. Cancelling the
-        coroutine interrupts the query.
-        """
-        ...
 
     def stream(
         self,
@@ -75,19 +50,28 @@ class Engine(Protocol):
         max_bytes: int,
         supplied: ResultDocument | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """The same query for results that memory should not hold at once.
+        """Run the template, governed by ``authority``.
 
             async with engine.stream(authority, template, bound, max_rows=n, max_bytes=m) as rows:
                 async for batch in rows:
                     ...
             rows.execution
 
-        Every batch was checked as ``run`` checks a result: columns, types, REQUIRED, elements
-        of arrays, finite FLOAT64, years. Within the bounds everything is yielded; one row or
+        ``supplied`` is the result that the template's supplied relation stands for: there exactly
+        where the template declares one (else EXECUTION_FAILED), of the declared columns (else
+        RESULT_INVALID), within ``MAX_SUPPLIED_ROWS`` and ``MAX_SUPPLIED_BYTES`` (else
+        RESULT_TOO_LARGE).
+
+        Every batch was checked: columns, types, REQUIRED, elements of arrays, finite FLOAT64,
+        years. Within the bounds everything is yielded; one row or
         byte (of the batches in Arrow's memory form) more raises RESULT_TOO_LARGE. Who wants
         the first rows only bounds none, reads those and leaves. The time limit runs from entering to the
         last batch, a slow reader's time included. Leaving the block, by an exception, a
         ``break`` or a cancellation, stops the query before the block is left.
+
+        Raises ``NotGranted`` with COLUMN_NOT_PERMITTED, GRANT_CONSTRAINT_UNKNOWN,
+        UNKNOWN_DATASET_REVISION, EXECUTION_TIMEOUT, EXECUTION_FAILED, RESULT_TOO_LARGE or
+        RESULT_INVALID.
         """
         ...
 

@@ -1,6 +1,6 @@
 """A result as the bytes that are sent, made batch by batch: never more of it in memory than one batch.
 
-A media type has one form here. JSON has the bytes of ``ResultEncoder``, whatever the batches;
+A media type has one form here. JSON has the same bytes, whatever the batches;
 Arrow is an IPC stream of record batches without compression, as they come.
 """
 

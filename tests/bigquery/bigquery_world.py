@@ -14,6 +14,7 @@ from queries.bigquery_options import BigQueryOptions, Budget, Emulator
 from queries.bind import bind
 from queries.template import Template, load_template
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY, TABLES, results
 
 AS_OF = "2026-08-31T22:00:00Z"
@@ -60,7 +61,7 @@ async def asked(
     limits = {"max_rows": more.pop("max_rows", 10_000), "max_bytes": more.pop("max_bytes", 10**7)}
     supplied = more.pop("supplied", None)
     authority: Authority = more.pop("authority", None) or make_authority(dataset=DATASET, capability="c", **more)
-    document, execution = await engine.run(
-        authority, loaded, bind(loaded, arguments or {}), as_of=AS_OF, supplied=supplied, **limits
+    document, execution = await run_whole(
+        engine, authority, loaded, bind(loaded, arguments or {}), as_of=AS_OF, supplied=supplied, **limits
     )
     return json.loads(document.body), execution

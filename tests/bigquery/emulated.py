@@ -26,6 +26,7 @@ from queries.template import Template, load_template
 from tests.authority_builder import make_authority
 from tests.bigquery.bigquery_world import AS_OF
 from tests.bigquery.emulator import REST, STORAGE
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY, TABLES
 
 PROJECT = "data-project"
@@ -101,7 +102,8 @@ def _field(column: Column | StructField) -> bigquery.SchemaField:
 async def body(engine: Engine, loaded: Template, arguments: dict[str, Any] | None = None, **more: Any) -> str:
     supplied = more.pop("supplied", None)
     authority = make_authority(dataset=more.pop("dataset", DATASET), capability="c", **more)
-    found, _ = await engine.run(
+    found, _ = await run_whole(
+        engine,
         authority,
         loaded,
         bind(loaded, arguments or {}),

@@ -15,13 +15,13 @@ from queries.bigquery_access import Access
 from queries.bigquery_engine import BigQueryEngine
 from queries.bigquery_read import blocks, open_stream
 from queries.bigquery_tables import describe_tables, state_of
-from queries.encode import ResultEncoder
 from queries.errors import TemplateError
 from tests.bigquery import emulated
 from tests.bigquery.bigquery_world import AS_OF
 from tests.bigquery.emulated import SHOP, body
 from tests.bigquery.test_bigquery_emulator import QUERIES
 from tests.bigquery.vectors import Vector, vectors
+from tests.queries.documents import document_of
 from tests.queries.world import DATASET, TABLES, template
 
 pytestmark = pytest.mark.bigquery
@@ -103,11 +103,7 @@ async def test_a_stored_table_is_read_as_an_arrow_stream_alike(asked: bigquery.C
         emulated.fill(asked, vector.table(bigquery=where), vector.arrow())
         opened = open_stream(reader, bigquery.TableReference.from_string(where), project=emulated.PROJECT, timeout=30)
         assert opened is not None
-        encoder = ResultEncoder(vector.results, max_rows=100, max_bytes=10**6)
-        for batch in blocks(*opened):
-            encoder.check_schema(batch.schema)
-            encoder.add(batch)
-        assert encoder.finish(AS_OF).body.decode() == vector.body, vector.name
+        assert document_of(vector.results, blocks(*opened), AS_OF).body.decode() == vector.body, vector.name
 
 
 def test_tables_are_described_and_their_state_changes_with_their_rows(asked: bigquery.Client, shop: Path) -> None:

@@ -11,12 +11,13 @@ import pytest
 from queries.arrow_form import arrow_schema, conform
 from queries.bind import bind
 from queries.duckdb_engine import DuckDbEngine
-from queries.encode import ResultEncoder
 from tests.authority_builder import make_authority
 from tests.bigquery.bigquery_world import AS_OF, engine_for
 from tests.bigquery.scripted_bigquery import serving
 from tests.bigquery.scripted_storage import ScriptedStorage
 from tests.bigquery.vectors import Vector, vectors
+from tests.queries.documents import document_of
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY
 
 EVERY = pytest.mark.parametrize("vector", vectors(), ids=lambda vector: vector.name)
@@ -31,10 +32,7 @@ def sent_as_arrow(vector: Vector) -> pa.Table:
 
 
 def encoded(vector: Vector, batches: list[pa.RecordBatch]) -> str:
-    encoder = ResultEncoder(vector.results, max_rows=100, max_bytes=10**6)
-    for batch in batches:
-        encoder.add(batch)
-    return encoder.finish(AS_OF).body.decode()
+    return document_of(vector.results, batches, AS_OF).body.decode()
 
 
 @EVERY
@@ -52,8 +50,8 @@ async def test_the_duckdb_engine_returns_the_committed_bytes(tmp_path: Path) -> 
     try:
         for vector, table in zip(finite, tables, strict=True):
             loaded = vector.template(file=table.file)
-            document, _ = await engine.run(
-                authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF
+            document, _ = await run_whole(
+                engine, authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF
             )
             assert document.body.decode() == vector.body, vector.name
     finally:
@@ -66,7 +64,9 @@ async def test_a_rest_answer_is_encoded_as_the_committed_bytes(vector: Vector) -
     with serving(fields=vector.fields, rows=vector.rest, page=3) as service:
         engine = engine_for(service.url)
         authority = make_authority(dataset=DATASET, capability="c")
-        document, _ = await engine.run(authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF)
+        document, _ = await run_whole(
+            engine, authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF
+        )
         async with engine.stream(authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6) as rows:
             batches = [batch async for batch in rows]
         assert rows.execution.job_id is not None
@@ -85,7 +85,9 @@ async def test_an_arrow_stream_is_encoded_as_the_committed_bytes(vector: Vector)
     ):
         engine = engine_for(service.url, storage=storage.address, storage_read=1)
         authority = make_authority(dataset=DATASET, capability="c")
-        document, _ = await engine.run(authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF)
+        document, _ = await run_whole(
+            engine, authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10**6, as_of=AS_OF
+        )
         await engine.close()
     assert document.body.decode() == vector.body
     assert len(storage.sessions) == (1 if vector.rest else 0)

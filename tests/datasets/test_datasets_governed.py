@@ -16,6 +16,7 @@ from queries.bind import bind
 from queries.duckdb_engine import DuckDbEngine
 from queries.template import Template, load_template
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 
 EVERY = [
     ("purification-batches", "search"),
@@ -79,7 +80,8 @@ async def _clinical(manifest: DatasetManifest, text: str, mask: str | None, scra
     )
     loaded = _load(manifest, "aggregate", text)
     try:
-        document, _ = await engine.run(
+        document, _ = await run_whole(
+            engine,
             authority,
             loaded,
             bind(loaded, {"metric": "crp"}),

@@ -28,9 +28,9 @@ from queries import duckdb_text  # noqa: F401  imports what gives each expressio
 from queries.duckdb_dialect import to_duckdb
 from queries.duckdb_macros import macro_statements
 from queries.duckdb_types import arrow_type
-from queries.encode import ResultEncoder
 from queries.template import Template
 from queries.typed import declared_type
+from tests.queries.documents import document_of
 
 AS_OF = "2026-08-31T22:00:00Z"
 Rows = Mapping[str, list[dict[str, Any]]]
@@ -58,11 +58,8 @@ class Beforehand:
     def settled(self, template: Template, values: Mapping[str, Any]) -> bytes:
         """The result's bytes, as the product writes them. Raises ``duckdb.Error``."""
         text = to_duckdb(template.tree())[0]
-        encoder = ResultEncoder(template.results, max_rows=1_000_000, max_bytes=10**9)
         reader = self._connection.sql(text, params=self._named(text, values)).to_arrow_reader(20_000)
-        for batch in reader:
-            encoder.add(batch)
-        return encoder.finish(AS_OF).body
+        return document_of(template.results, reader, AS_OF).body
 
     def plain(self, sql: str, values: Mapping[str, Any]) -> list[list[Any]]:
         """The rows as JSON values, in no order that is compared. Raises ``duckdb.Error``."""

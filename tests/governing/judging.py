@@ -20,6 +20,7 @@ from tests.authority_builder import make_authority
 from tests.governing.beforehand import AS_OF, Beforehand, arrow_table, same_rows
 from tests.governing.scopes import random_arguments, random_case
 from tests.governing.worlds import STORED, Entry, World
+from tests.queries.documents import run as run_whole
 from tests.queries.oracle import oracle
 from tests.queries.world import MASK_KEY
 
@@ -113,8 +114,8 @@ class Judge:
             sensitivity=triple.entry.sensitivity,
             **triple.case,
         )
-        document, _ = await self._engine.run(
-            authority, triple.entry.template, bound, max_rows=1_000_000, max_bytes=10**9, as_of=AS_OF
+        document, _ = await run_whole(
+            self._engine, authority, triple.entry.template, bound, max_rows=1_000_000, max_bytes=10**9, as_of=AS_OF
         )
         return document.body
 

@@ -17,6 +17,7 @@ from queries.errors import TemplateError
 from queries.template import Template, load_template
 from tests.authority_builder import make_authority
 from tests.oracle.reference import split_fields
+from tests.queries.documents import run as run_whole
 
 DATASET = "oracle"
 MASK_KEY = b"0123456789abcdef-mask"
@@ -71,8 +72,14 @@ class Product:
         authority = make_authority(dataset=DATASET, capability="c")
         bound = bind(template, arguments)
         try:
-            document, _ = await self.engine.run(
-                authority, template, bound, max_rows=100_000, max_bytes=50_000_000, as_of="2024-01-01T00:00:00Z"
+            document, _ = await run_whole(
+                self.engine,
+                authority,
+                template,
+                bound,
+                max_rows=100_000,
+                max_bytes=50_000_000,
+                as_of="2024-01-01T00:00:00Z",
             )
         except NotGranted as refusal:
             return Outcome("error", why=f"{refusal.reason.value}: {refusal}")

@@ -15,6 +15,7 @@ from queries.duckdb_remote import Worker
 from queries.duckdb_stream import RowStream
 from queries.template import Template
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY, TABLES, template
 
 AS_OF = "2026-08-31T22:00:00Z"
@@ -40,7 +41,7 @@ async def run(
 ) -> list[Any]:
     limits = {"max_rows": more.pop("max_rows", 10_000), "max_bytes": more.pop("max_bytes", 10**7)}
     authority = make_authority(dataset=DATASET, capability="c", **more)
-    document, _ = await engine.run(authority, loaded, bind(loaded, arguments or {}), as_of=AS_OF, **limits)
+    document, _ = await run_whole(engine, authority, loaded, bind(loaded, arguments or {}), as_of=AS_OF, **limits)
     rows_of: list[Any] = json.loads(document.body)["rows"]
     return rows_of
 

@@ -28,6 +28,7 @@ from queries.duckdb_file import database_file
 from queries.errors import TemplateError
 from queries.template import Template, load_template
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.duckdb_world import AS_OF, in_worker, opened, run, workers
 from tests.queries.hostile_row import Hostile
 from tests.queries.world import CUSTOMERS, DATASET, LINES, ORDERS, results, rows, table, write
@@ -130,7 +131,9 @@ async def attempt(engine: DuckDbEngine, row: Hostile) -> Outcome:
 
 async def _answer(engine: DuckDbEngine, loaded: Template, bound: Any) -> str:
     authority = make_authority(dataset=DATASET, capability="c", rows=_rows_for(loaded))
-    document, execution = await engine.run(authority, loaded, bound, max_rows=100_000, max_bytes=4 * _MIB, as_of=AS_OF)
+    document, execution = await run_whole(
+        engine, authority, loaded, bound, max_rows=100_000, max_bytes=4 * _MIB, as_of=AS_OF
+    )
     return document.body.decode() + repr(execution)
 
 

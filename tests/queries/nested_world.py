@@ -20,6 +20,7 @@ from queries.template import Template, load_template
 from queries.typed import declared_type
 from tests.authority_builder import make_authority
 from tests.oracle.product import declared
+from tests.queries.documents import run as run_whole
 
 DATASET = "nest"
 DEEP = {
@@ -109,8 +110,14 @@ async def answer(engine: DuckDbEngine, loaded: Template, arguments: Mapping[str,
     """The rows of a template that is loaded and bound once before. Raises what the engine raises."""
     await engine.check(loaded)
     authority = make_authority(dataset=DATASET, capability="c")
-    document, _ = await engine.run(
-        authority, loaded, bind(loaded, arguments or {}), max_rows=1_000, max_bytes=10**6, as_of="2026-08-31T22:00:00Z"
+    document, _ = await run_whole(
+        engine,
+        authority,
+        loaded,
+        bind(loaded, arguments or {}),
+        max_rows=1_000,
+        max_bytes=10**6,
+        as_of="2026-08-31T22:00:00Z",
     )
     rows: list[list[Any]] = json.loads(document.body)["rows"]
     return rows

@@ -11,9 +11,9 @@ import pyarrow as pa
 from contract.result import ResultDocument
 from contract.schema import Parameter, ResultColumn, Table
 from contract.scope import Sensitivity
-from queries.encode import ResultEncoder
 from queries.supplied import SuppliedRelation
 from queries.template import Template, load_template
+from tests.queries.documents import document_of
 from tests.queries.world import ARROW, DATASET, TABLES, results, table
 
 AS_OF = "2026-08-31T22:00:00Z"
@@ -52,9 +52,7 @@ def document(columns: Sequence[ResultColumn], rows: list[dict[str, Any]]) -> Res
         )
         for column in columns
     ]
-    encoder = ResultEncoder(columns, max_rows=10**6, max_bytes=10**8)
-    encoder.add(pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns]))
-    return encoder.finish(AS_OF)
+    return document_of(columns, [pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])], AS_OF)
 
 
 def supplied_template(

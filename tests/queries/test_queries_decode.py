@@ -22,6 +22,7 @@ from queries.duckdb_engine import DuckDbEngine
 from queries.encode import ResultInvalid, ResultTooLarge
 from queries.supplied import SuppliedRelation
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.supplied_world import AS_OF, document, supplied_template
 from tests.queries.world import DATASET, MASK_KEY, TABLES, results, rows, write
 
@@ -113,7 +114,7 @@ def test_supplied_rows_pass_through_a_query_to_the_same_bytes(engine: DuckDbEngi
     sent = document(relation.columns, brought)
     authority = make_authority(dataset=DATASET, capability="c")
     found, _ = asyncio.run(
-        engine.run(authority, loaded, bind(loaded, {}), max_rows=9, max_bytes=10**6, as_of=AS_OF, supplied=sent)
+        run_whole(engine, authority, loaded, bind(loaded, {}), max_rows=9, max_bytes=10**6, as_of=AS_OF, supplied=sent)
     )
     assert found.body == sent.body
 

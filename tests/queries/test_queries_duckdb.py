@@ -27,6 +27,7 @@ from queries.duckdb_file import database_file
 from queries.errors import DataError
 from queries.template import Template
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, rows, table, template, write
 
 AS_OF = "2026-08-31T22:00:00Z"
@@ -63,7 +64,7 @@ async def run(
 ) -> list[Any]:
     limits = {"max_rows": more.pop("max_rows", 10_000), "max_bytes": more.pop("max_bytes", 10**7)}
     authority = make_authority(dataset=DATASET, capability="c", **more)
-    document, _ = await engine.run(authority, loaded, bind(loaded, arguments or {}), as_of=AS_OF, **limits)
+    document, _ = await run_whole(engine, authority, loaded, bind(loaded, arguments or {}), as_of=AS_OF, **limits)
     rows_of: list[Any] = json.loads(document.body)["rows"]
     return rows_of
 
@@ -72,7 +73,9 @@ async def test_a_run_returns_the_document_and_its_execution(engine: DuckDbEngine
     loaded = template("SELECT id, region FROM orders ORDER BY id LIMIT 2", "id:INT64 region:STRING")
     await engine.check(loaded)
     authority = make_authority(dataset=DATASET, capability="c")
-    document, execution = await engine.run(authority, loaded, bind(loaded, {}), max_rows=2, max_bytes=1000, as_of=AS_OF)
+    document, execution = await run_whole(
+        engine, authority, loaded, bind(loaded, {}), max_rows=2, max_bytes=1000, as_of=AS_OF
+    )
     assert json.loads(document.body)["as_of"] == AS_OF
     assert document.row_count == 2
     assert (execution.engine, execution.tool_origin, execution.job_id) == ("duckdb", "LOCAL", None)

@@ -224,7 +224,7 @@ async def test_there_are_as_many_workers_as_cores_at_most(engine: DuckDbEngine) 
 async def test_a_worker_that_ended_idle_is_replaced(folder: Path) -> None:
     engine = opened(folder)
     path, memory, timeout, threads, _ = engine._workers._setup
-    engine._workers = Workers(path, memory, timeout, threads, idle=0.0)
+    engine._workers = Workers(path, memory, timeout, threads, idle=0.5)
     await run(engine, COUNT)
     (first,) = workers(engine)
     while is_alive(first.pid):

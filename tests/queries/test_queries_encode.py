@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.schema import ResultColumn
-from queries.encode import ResultEncoder, ResultInvalid, ResultTooLarge
+from queries.encode import ResultInvalid, check_schema
+from tests.queries.documents import document_of
 
 ARROW = {
     "STRING": pa.string(),
@@ -32,11 +33,8 @@ ARROW = {
 def encoded(kind: str, values: list[Any], mode: str = "NULLABLE") -> list[Any]:
     column = ResultColumn.model_validate({"name": "x", "type": kind, "mode": mode})
     arrow = pa.list_(ARROW[kind]) if mode == "REPEATED" else ARROW[kind]
-    encoder = ResultEncoder([column], max_rows=10**6, max_bytes=10**8)
     batch = pa.RecordBatch.from_arrays([pa.array(values, type=arrow)], names=["x"])
-    encoder.check_schema(batch.schema)
-    encoder.add(batch)
-    document = encoder.finish("2026-08-31T22:00:00Z")
+    document = document_of([column], [batch], "2026-08-31T22:00:00Z")
     body = json.loads(document.body)
     assert body["row_count"] == document.row_count == len(values)
     assert body["schema"] == [{"name": "x", "type": kind, "mode": mode}]
@@ -82,7 +80,7 @@ def test_a_value_keeps_its_meaning_and_null_stays_null(kind: str, value: Any, sh
 
 def test_an_empty_result_has_its_schema_and_no_rows() -> None:
     column = ResultColumn.model_validate({"name": "x", "type": "INT64"})
-    document = ResultEncoder([column], max_rows=0, max_bytes=1000).finish("2026-08-31T22:00:00Z")
+    document = document_of([column], [], "2026-08-31T22:00:00Z")
     assert json.loads(document.body) == {
         "schema": [{"name": "x", "type": "INT64", "mode": "NULLABLE"}],
         "rows": [],
@@ -118,14 +116,12 @@ def test_sliced_batches_are_encoded_from_their_own_rows() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([[1], [2, 3], [4]], type=pa.list_(pa.int64()))], names=["x"]).slice(
         1, 2
     )
-    encoder = ResultEncoder([column], max_rows=10, max_bytes=1000)
-    encoder.add(batch)
-    assert json.loads(encoder.finish("x").body)["rows"] == [[[2, 3]], [[4]]]
+    assert json.loads(document_of([column], [batch], "x").body)["rows"] == [[[2, 3]], [[4]]]
 
 
 @pytest.mark.parametrize("kind", [name for name in ARROW if name != "STRING"])
 def test_a_schema_unlike_the_declared_one_is_invalid(kind: str) -> None:
-    encoder = ResultEncoder([ResultColumn.model_validate({"name": "x", "type": kind})], max_rows=1, max_bytes=1000)
+    declared = [ResultColumn.model_validate({"name": "x", "type": kind})]
     for schema in (
         pa.schema([("x", pa.string())]),
         pa.schema([("y", ARROW[kind])]),
@@ -134,20 +130,7 @@ def test_a_schema_unlike_the_declared_one_is_invalid(kind: str) -> None:
         pa.schema([("x", pa.list_(ARROW[kind]))]),
     ):
         with pytest.raises(ResultInvalid):
-            encoder.check_schema(schema)
-
-
-def test_rows_and_bytes_are_bounded_while_batches_arrive() -> None:
-    column = ResultColumn.model_validate({"name": "x", "type": "STRING"})
-    batch = pa.RecordBatch.from_arrays([pa.array(["x" * 100] * 10)], names=["x"])
-    few = ResultEncoder([column], max_rows=19, max_bytes=10**6)
-    few.add(batch)
-    with pytest.raises(ResultTooLarge):
-        few.add(batch)
-    small = ResultEncoder([column], max_rows=100, max_bytes=1500)
-    small.add(batch)
-    with pytest.raises(ResultTooLarge):
-        small.add(batch)
+            check_schema(declared, schema)
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1))

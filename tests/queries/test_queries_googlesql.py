@@ -20,6 +20,7 @@ from queries.elaborate import RULES
 from queries.errors import TemplateError
 from queries.vocabulary import ALLOWED
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY, TABLES, rows, template, write
 
 CASES: list[tuple[str, str, Any]] = [
@@ -39,7 +40,7 @@ async def test_an_expression_means_what_zetasql_says(
 ) -> None:
     loaded = template(f"SELECT {expression} AS x", f"x:{kind}")
     authority = make_authority(dataset=DATASET, capability="c")
-    run = engine.run(authority, loaded, bind(loaded, {}), max_rows=1, max_bytes=10_000, as_of="x")
+    run = run_whole(engine, authority, loaded, bind(loaded, {}), max_rows=1, max_bytes=10_000, as_of="x")
     if expected == "error":
         with pytest.raises(NotGranted) as failed:
             await run
@@ -128,5 +129,7 @@ async def _column(engine: DuckDbEngine, sql: str, declared: str) -> list[Any]:
     loaded = template(sql, declared)
     await engine.check(loaded)
     authority = make_authority(dataset=DATASET, capability="c")
-    document, _ = await engine.run(authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10_000, as_of="x")
+    document, _ = await run_whole(
+        engine, authority, loaded, bind(loaded, {}), max_rows=100, max_bytes=10_000, as_of="x"
+    )
     return [row[0] for row in json.loads(document.body)["rows"]]

@@ -25,6 +25,7 @@ from queries.govern import govern
 from queries.supplied import SuppliedRelation
 from queries.template import Template, TemplateError, load_template
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY, parameter, results, table, write
 
 PAY = table(
@@ -82,7 +83,8 @@ def engine(folder: Path, rows: list[dict[str, Any]]) -> DuckDbEngine:
 
 
 async def answer(held: DuckDbEngine, loaded: Template, arguments: dict[str, Any] | None = None, **case: Any) -> Any:
-    document, _ = await held.run(
+    document, _ = await run_whole(
+        held,
         make_authority(dataset=DATASET, capability="c", **case),
         loaded,
         bind(loaded, arguments or {}),

@@ -23,6 +23,7 @@ from queries.masks import dataset_mask_key
 from queries.template import load_template
 from tests.authority_builder import make_authority
 from tests.governing.beforehand import arrow_table
+from tests.queries.documents import run as run_whole
 
 SECRET = b"a secret of sixteen bytes"
 FIELDS = [{"name": "city", "type": "STRING"}, {"name": "tags", "type": "STRING", "mode": "REPEATED"}]
@@ -80,8 +81,8 @@ async def _shown(folder: Path, mask: str | None) -> tuple[list[Any], list[dict[s
         dataset="kinds", capability="c", masks={f"t.{name}": mask for name in ROW} if mask else {}
     )
     try:
-        document, _ = await engine.run(
-            authority, TEMPLATE, bind(TEMPLATE, {}), max_rows=10, max_bytes=10**6, as_of="2026-08-31T22:00:00Z"
+        document, _ = await run_whole(
+            engine, authority, TEMPLATE, bind(TEMPLATE, {}), max_rows=10, max_bytes=10**6, as_of="2026-08-31T22:00:00Z"
         )
     finally:
         await engine.close()

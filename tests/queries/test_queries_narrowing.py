@@ -19,6 +19,7 @@ from queries.duckdb_engine import DuckDbEngine
 from tests.authority_builder import make_authority
 from tests.grants import narrowing_oracle as oracle
 from tests.grants.random_chains import every_constraint
+from tests.queries.documents import run as run_whole
 from tests.queries.world import DATASET, MASK_KEY, table, template, write
 
 VALUES = table(
@@ -88,8 +89,8 @@ async def _shown(engine: DuckDbEngine, column: str, raw: Mapping[str, Any]) -> f
     """The ids of the rows that come back, ``None`` where the call is refused."""
     authority = make_authority(dataset=DATASET, capability="c", grant_rows={column: raw})
     try:
-        document, _ = await engine.run(
-            authority, ALL, bind(ALL, {}), max_rows=1_000, max_bytes=10**6, as_of="2026-08-31T22:00:00Z"
+        document, _ = await run_whole(
+            engine, authority, ALL, bind(ALL, {}), max_rows=1_000, max_bytes=10**6, as_of="2026-08-31T22:00:00Z"
         )
     except NotGranted as stop:
         if stop.reason is not Reason.GRANT_CONSTRAINT_UNKNOWN:

@@ -13,6 +13,7 @@ import pytest
 from contract.verdict import NotGranted, Reason
 from queries.duckdb_engine import DuckDbEngine
 from queries.errors import TemplateError
+from tests.queries.documents import run as run_whole
 from tests.queries.nested_world import answer, open_engine, parameter, template
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("nested_cases.json").read_text("utf-8"))
@@ -99,8 +100,8 @@ def test_masks_are_below_what_reads_a_nested_column_and_rows_of_it_cannot_be_con
 
     def run(**more: Any) -> Any:
         authority = make_authority(dataset="nest", capability="c", **more)
-        call = engine.run(
-            authority, loaded, bind(loaded, {}), max_rows=9, max_bytes=9_999, as_of="2026-08-31T22:00:00Z"
+        call = run_whole(
+            engine, authority, loaded, bind(loaded, {}), max_rows=9, max_bytes=9_999, as_of="2026-08-31T22:00:00Z"
         )
         return json.loads(asyncio.run(call)[0].body)["rows"]
 

@@ -21,9 +21,10 @@ from contract.schema import Mode, ResultColumn, schema_member
 from delegation.result_form import InvalidResult, read_result
 from queries.decode import decode
 from queries.duckdb_types import arrow_type, duckdb_type
-from queries.encode import ResultEncoder, ResultInvalid
+from queries.encode import ResultInvalid, check_schema
 from queries.errors import DataError
 from queries.typed import Type, declared_type
+from tests.queries.documents import document_of
 from tests.queries.nested_world import DEEP, DEEP_ROWS, answer, columns, open_engine, reopen, template
 
 AS_OF = "2026-08-31T22:00:00Z"
@@ -74,10 +75,7 @@ def tables(draw: st.DrawFn) -> tuple[list[ResultColumn], list[dict[str, Any]]]:
 def encoded(held: list[ResultColumn], rows: list[dict[str, Any]]) -> ResultDocument:
     schema = pa.schema([(column.name, arrow_type(declared_type(column))) for column in held])
     batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-    encoder = ResultEncoder(held, max_rows=10, max_bytes=10**6)
-    encoder.check_schema(batch.schema)
-    encoder.add(batch)
-    return encoder.finish(AS_OF)
+    return document_of(held, [batch], AS_OF)
 
 
 @given(tables())
@@ -128,9 +126,7 @@ def test_a_slice_of_nested_batches_is_encoded_from_its_own_rows() -> None:
     schema = pa.schema([("s", arrow_type(declared_type(held[0])))])
     rows = [{"s": {"a": [1], "b": "x"}}, {"s": None}, {"s": {"a": [2, 3], "b": None}}, {"s": {"a": [], "b": "z"}}]
     batch = pa.RecordBatch.from_pylist(rows, schema=schema).slice(1, 2)
-    encoder = ResultEncoder(held, max_rows=10, max_bytes=1_000)
-    encoder.add(batch)
-    assert json.loads(encoder.finish(AS_OF).body)["rows"] == [[None], [{"a": [2, 3], "b": None}]]
+    assert json.loads(document_of(held, [batch], AS_OF).body)["rows"] == [[None], [{"a": [2, 3], "b": None}]]
 
 
 @pytest.mark.parametrize(
@@ -147,9 +143,9 @@ def test_a_slice_of_nested_batches_is_encoded_from_its_own_rows() -> None:
     ],
 )
 def test_a_batch_of_other_fields_is_invalid(other: str) -> None:
-    encoder = ResultEncoder(columns({"s": "STRUCT<a INT64, b STRING>"}), max_rows=1, max_bytes=1_000)
+    declared = columns({"s": "STRUCT<a INT64, b STRING>"})
     with pytest.raises(ResultInvalid):
-        encoder.check_schema(pa.schema([("s", arrow_type(declared_type(columns({"s": other})[0])))]))
+        check_schema(declared, pa.schema([("s", arrow_type(declared_type(columns({"s": other})[0])))]))
 
 
 KIND = "STRUCT<a INT64, b STRUCT<c STRING>, d ARRAY<DATE>>"

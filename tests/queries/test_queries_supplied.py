@@ -25,6 +25,7 @@ from queries.supplied import SUPPLIED, SuppliedRelation
 from queries.template import Template
 from queries.typed import declared_type
 from tests.authority_builder import make_authority
+from tests.queries.documents import run as run_whole
 from tests.queries.oracle import AUTHORITIES, narrowed_by, oracle, reaching
 from tests.queries.supplied_world import AS_OF, PEAKS, PEAKS_TABLE, document, peaks, supplied_template
 from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, results, rows, write
@@ -80,7 +81,7 @@ def authority(**case: Any) -> Authority:
 
 async def run(engine: DuckDbEngine, loaded: Template, supplied: ResultDocument | None, **more: Any) -> list[Any]:
     bound = bind(loaded, more.pop("arguments", {}))
-    found, _ = await engine.run(authority(**more), loaded, bound, supplied=supplied, **LIMITS)
+    found, _ = await run_whole(engine, authority(**more), loaded, bound, supplied=supplied, **LIMITS)
     answer: list[Any] = json.loads(found.body)["rows"]
     return answer
 
@@ -104,10 +105,10 @@ async def test_base_tables_are_governed_and_supplied_rows_are_all_there(tmp_path
             loaded = supplied_template(sql, declared, tables=narrowed_by(case.get("grant_rows", ())))
             await governed.check(loaded)
             plain = supplied_template(sql, declared, tables=with_peaks, supplied=None)
-            got, _ = await governed.run(
-                authority(**reaching(case, loaded)), loaded, bind(loaded, {}), supplied=supplied, **LIMITS
+            got, _ = await run_whole(
+                governed, authority(**reaching(case, loaded)), loaded, bind(loaded, {}), supplied=supplied, **LIMITS
             )
-            wanted, _ = await beforehand.run(authority(), plain, bind(plain, {}), **LIMITS)
+            wanted, _ = await run_whole(beforehand, authority(), plain, bind(plain, {}), **LIMITS)
             assert got.body == wanted.body, sql
     finally:
         await governed.close()
