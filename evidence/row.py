@@ -16,6 +16,7 @@ import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, model_validator
 
 from contract.canonical import sha256_hex
+from contract.grant import VerifiedGrant
 from contract.ids import MAX_ID_BYTES, Slug, Version
 from contract.schema import Strict
 from contract.verdict import VERDICTS, Decision, Reason, Verdict
@@ -152,6 +153,22 @@ class LedgerRow(Strict):
             "policy_id": decision.policy_id,
             "policy_version": decision.policy_version or None,
             "decision_id": decision.decision_id,
+        }
+
+    @staticmethod
+    def granted(grant: VerifiedGrant | None, principal_class: str | None) -> dict[str, Any]:
+        """The members of a row that a verified grant gives; none without one."""
+        if grant is None:
+            return {}
+        return {
+            "issuer": grant.issuer,
+            "subject": grant.subject,
+            "tenant": grant.tenant,
+            "principal_class": principal_class,
+            "root_jti": grant.root_jti,
+            "leaf_jti": grant.leaf_jti,
+            "txn": grant.txn,
+            "leaf_digest": grant.leaf_digest,
         }
 
 

@@ -19,7 +19,6 @@ from contract.authority import Authority
 from contract.ids import new_id
 from contract.progress import report
 from contract.result import Execution, ResultDocument
-from contract.verdict import NotGranted, Reason
 from queries.arrow_form import arrow_schema
 from queries.bigquery_access import Access
 from queries.bigquery_check import check_template
@@ -30,7 +29,7 @@ from queries.bigquery_query import Work, query_for
 from queries.bigquery_rows import BigQueryRows
 from queries.bigquery_text import BigQueryTexts
 from queries.bind import Bound
-from queries.engine import Stream
+from queries.engine import Stream, check_version
 from queries.masks import dataset_mask_key
 from queries.template import Template
 
@@ -110,7 +109,7 @@ class BigQueryEngine:
         supplied: ResultDocument | None = None,
     ) -> AsyncIterator[Stream]:
         """See ``Engine.stream``. Also raises BUDGET_EXCEEDED, and INSUFFICIENT_PRIVILEGE for a class without account."""
-        self._check_version(authority)
+        check_version(authority, self._dataset, self._version, self._revision)
         query = query_for(self._options, authority, template, bound, max_rows=max_rows, supplied=supplied)
         job, started, loop = self._job(), self._clock(), asyncio.get_running_loop()
         until = loop.time() + self._timeout
@@ -151,11 +150,6 @@ class BigQueryEngine:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._cancels.shutdown(wait=False)
         await asyncio.to_thread(self._access.close)
-
-    def _check_version(self, authority: Authority) -> None:
-        same_version = authority.dataset == self._dataset and authority.dataset_version == self._version
-        if not same_version or (self._revision is not None and authority.revision != self._revision):
-            raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "the engine holds another revision of the dataset")
 
     def _job(self) -> Job:
         options, deadline = self._options, time.monotonic() + self._timeout

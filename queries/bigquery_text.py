@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final
 
 import sqlglot
 from sqlglot import exp
@@ -18,38 +15,30 @@ from queries.conditions import ROW
 from queries.govern import Shape, rewrite
 from queries.resolve import base_table
 from queries.template import Template
-
-_TEXTS: Final = 512
+from queries.texts import Remembered
 
 
 class BigQueryTexts:
     """The texts of one engine, the most recently used kept; for use from several threads."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, Shape], str] = OrderedDict()
-        self._lock = threading.Lock()
+        self._remembered = Remembered()
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._remembered)
 
     def text(self, template: Template, shape: Shape) -> str:
         """Raises ``NotGranted(EXECUTION_FAILED)`` for a text that is not what it should be."""
-        key = (template.digest, shape)
-        with self._lock:
-            text = self._texts.get(key)
-            if text is not None:
-                self._texts.move_to_end(key)
-                return text
+        known = self._remembered.get(template, shape)
+        if known is not None:
+            return known
         sources = {table.name: table.bigquery for table in template.tables if table.bigquery is not None}
         try:
             text = to_bigquery(rewrite(template, shape, written=True), sources, absent_of(template))
         except UnsupportedError:
             raise _unsound() from None
         check_text(template, text, sources)
-        with self._lock:
-            self._texts[key] = text
-            while len(self._texts) > _TEXTS:
-                self._texts.popitem(last=False)
+        self._remembered.keep(template, shape, text)
         return text
 
 

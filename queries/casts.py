@@ -12,7 +12,7 @@ from queries.elaborate import Elaborator, rule
 from queries.errors import Refused
 from queries.literals import canonical_text
 from queries.nested import nested_cast
-from queries.typed import SQL_TYPES, Type, set_source
+from queries.typed import SQL_TYPES, Type, set_source, set_written
 
 S = SqlType
 _MOMENTS: Final = (S.DATE, S.DATETIME, S.TIME, S.TIMESTAMP)
@@ -53,7 +53,7 @@ def _cast(e: Elaborator, node: exp.Expr) -> Type:
         value.set("this", literal)
         node.set("this", value)
         set_source(node, S.STRING)
-        node.meta["gsql_written"] = True
+        set_written(node)
         return Type(target)
     if kind.literal and kind.name is S.STRING and target is S.NUMERIC and _BELOW_NINE.search(value.name):
         # GoogleSQL rounds it in CAST and refuses it in the literal NUMERIC '…'.
@@ -64,14 +64,9 @@ def _cast(e: Elaborator, node: exp.Expr) -> Type:
         # Its digits are the NUMERIC's, not those of the FLOAT64 nearest to them.
         value = exp.Literal.string(value.name)
         e.type(value)
-        node.meta["gsql_written"] = True
+        set_written(node)
     elif kind.nested or (kind.name not in (None, target) and (kind.name, target) not in CASTS):
         raise Refused(f"CAST from {kind} to {target.value} is not accepted", node)
     node.set("this", value)
     set_source(node, kind.name)
     return Type(target)
-
-
-def is_written(node: exp.Expr) -> bool:
-    """Whether a conversion is of a literal in the target's own spelling, which every engine reads alike."""
-    return bool(node.meta.get("gsql_written", False))

@@ -7,10 +7,9 @@ from typing import Final
 from sqlglot import exp
 
 from contract.schema import SqlType
-from queries.casts import is_written
 from queries.duckdb_dialect import call, cast, local, rule, typed
 from queries.duckdb_types import duckdb_type
-from queries.typed import source_type, sql_type, type_of
+from queries.typed import is_written, source_type, sql_type, type_of
 
 S = SqlType
 # Conversions that a macro makes: what fails in GoogleSQL is an error of its, or NULL of its safe twin.

@@ -17,7 +17,6 @@ from contract.authority import Authority
 from contract.ids import new_id
 from contract.result import Execution, ResultDocument
 from contract.schema import Table
-from contract.verdict import NotGranted, Reason
 from queries.bind import Bound
 from queries.duckdb_call import Call, Calls
 from queries.duckdb_connection import connect, cores, memory_bytes
@@ -28,6 +27,7 @@ from queries.duckdb_remote import RemoteRows, Workers
 from queries.duckdb_sizes import read_sizes
 from queries.duckdb_stream import RowStream
 from queries.duckdb_threads import Threads, too_long
+from queries.engine import check_version
 from queries.govern import govern
 from queries.masks import dataset_mask_key
 from queries.supplied import check_supplied
@@ -141,9 +141,7 @@ class DuckDbEngine:
     def _call(
         self, authority: Authority, template: Template, bound: Bound, supplied: ResultDocument | None, max_rows: int
     ) -> Call:
-        same_version = authority.dataset == self._dataset and authority.dataset_version == self._version
-        if not same_version or (self._revision is not None and authority.revision != self._revision):
-            raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "the engine holds another revision of the dataset")
+        check_version(authority, self._dataset, self._version, self._revision)
         check_supplied(template, supplied)
         governed = govern(template, authority)
         return self._calls.call(template, governed.shape, {**bound.values, **governed.values}, supplied, max_rows)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from typing import Final
-
 import duckdb
 import sqlglot
 
@@ -18,32 +14,27 @@ from queries.duckdb_types import duckdb_type
 from queries.errors import TemplateError
 from queries.govern import DATA_SCHEMA, Shape, rewrite
 from queries.template import Template
+from queries.texts import Remembered
 from queries.typed import declared_type
-
-_TEXTS: Final = 512
 
 
 class Texts:
     """The texts of one engine, the most recently used kept; for use from several threads."""
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, Shape], str] = OrderedDict()
-        self._lock = threading.Lock()
+        self._remembered = Remembered()
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._remembered)
 
     def text(self, cursor: duckdb.DuckDBPyConnection, template: Template, shape: Shape) -> str:
         """Raises ``NotGranted(EXECUTION_FAILED)`` for a text that is not what it should be."""
-        key = (template.digest, shape)
-        with self._lock:
-            text = self._texts.get(key)
-            if text is not None:
-                self._texts.move_to_end(key)
-                return text
+        known = self._remembered.get(template, shape)
+        if known is not None:
+            return known
         text, nulls = to_duckdb(rewrite(template, shape))
         _check(cursor, template, text, nulls)
-        self._keep(template, shape, text)
+        self._remembered.keep(template, shape, text)
         return text
 
     def check(self, cursor: duckdb.DuckDBPyConnection, template: Template) -> None:
@@ -68,13 +59,7 @@ class Texts:
         wanted = [(column.name, str(duckdb.sqltype(duckdb_type(declared_type(column))))) for column in template.results]
         if found != wanted:
             raise TemplateError(template.name, None, f"DuckDB would return {found}, declared is {wanted}")
-        self._keep(template, unlimited, text)
-
-    def _keep(self, template: Template, shape: Shape, text: str) -> None:
-        with self._lock:
-            self._texts[(template.digest, shape)] = text
-            while len(self._texts) > _TEXTS:
-                self._texts.popitem(last=False)
+        self._remembered.keep(template, unlimited, text)
 
 
 def _check(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, nulls: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from contract.authority import Authority
 from contract.result import Execution, ResultDocument
+from contract.verdict import NotGranted, Reason
 from queries.bind import Bound
 from queries.template import Template
 
@@ -82,3 +83,10 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Interrupt what runs and release the engine."""
         ...
+
+
+def check_version(authority: Authority, dataset: str, version: str, revision: str | None) -> None:
+    """Raise ``NotGranted(UNKNOWN_DATASET_REVISION)`` unless an authority is for what an engine holds."""
+    same = authority.dataset == dataset and authority.dataset_version == version
+    if not same or (revision is not None and authority.revision != revision):
+        raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "the engine holds another revision of the dataset")

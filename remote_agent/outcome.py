@@ -193,7 +193,7 @@ class Trail:
             **LedgerRow.decided(self.decision),
             **self._asked(),
             **self._resolved(),
-            **self._granted(),
+            **LedgerRow.granted(self.grant, self.call.principal.principal_class if self.call else None),
             **self._ran(),
             task_id=self.request.task_id or None,
             upstream_digest=self.supplied.digest if self.supplied else None,
@@ -226,21 +226,6 @@ class Trail:
             "schema_version": descriptor.schema_version,
             "capability": self.call.call.capability if capability else None,
             "template_digest": capability.template.digest if capability else None,
-        }
-
-    def _granted(self) -> dict[str, Any]:
-        grant = self.grant
-        if grant is None:
-            return {}
-        return {
-            "issuer": grant.issuer,
-            "subject": grant.subject,
-            "tenant": grant.tenant,
-            "principal_class": self.call.principal.principal_class if self.call else None,
-            "root_jti": grant.root_jti,
-            "leaf_jti": grant.leaf_jti,
-            "txn": grant.txn,
-            "leaf_digest": grant.leaf_digest,
         }
 
     def _ran(self) -> dict[str, Any]:

@@ -38,24 +38,9 @@ class Trail:
             task_id=request.operation.task,
             bytes_released=released,
             **LedgerRow.decided(decision),
-            **self._granted(),
+            **LedgerRow.granted(self.grant, self.authority.principal.principal_class if self.authority else None),
             **self._held(),
         )
-
-    def _granted(self) -> dict[str, Any]:
-        grant = self.grant
-        if grant is None:
-            return {}
-        return {
-            "issuer": grant.issuer,
-            "subject": grant.subject,
-            "tenant": grant.tenant,
-            "principal_class": self.authority.principal.principal_class if self.authority else None,
-            "root_jti": grant.root_jti,
-            "leaf_jti": grant.leaf_jti,
-            "txn": grant.txn,
-            "leaf_digest": grant.leaf_digest,
-        }
 
     def _held(self) -> dict[str, Any]:
         if self.held is None:
