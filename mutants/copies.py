@@ -73,5 +73,6 @@ class Copy:
             # A fault that keeps pytest itself from starting is seen, and by every test.
             return Outcome("no test could start", 0)
         if told["killer"] is None and (told["status"] != 0 or not told["ran"]):
-            raise RuntimeError(f"nothing was run of {', '.join(tests)}: {done.stdout[-500:]}")
+            wrong = [line for line in (*done.stderr.splitlines(), *lines) if line.startswith("ERROR")]
+            raise RuntimeError(f"a test that is named is not there: {'; '.join(wrong)[:2_000] or ', '.join(tests[:3])}")
         return Outcome(told["killer"], told["ran"])

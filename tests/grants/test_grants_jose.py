@@ -31,6 +31,7 @@ def test_a_token_is_read_as_it_was_written() -> None:
         (f"{HEADER}.ü.{SIGNATURE}", "base64url"),
         ("A" * 7_501, "larger than"),
     ],
+    ids=["two", "four", "no signature", "no payload", "no header", "63 bytes", "65 bytes", "padding", "ü", "too long"],
 )
 def test_another_spelling_is_no_token(token: str, said: str) -> None:
     with pytest.raises(MalformedToken, match=said):
