@@ -33,18 +33,14 @@ def tap(engine: Any, *, before: Happens = _nothing, after: Happens = _nothing) -
 
 def count_all(happened: Callable[[], object]) -> Callable[[], None]:
     """Call ``happened`` whenever any DuckDB engine of this process executes anything; returned is what undoes that."""
-    before = {name: getattr(DuckDbEngine, name) for name in ("run", "stream")}
+    inner = DuckDbEngine.stream
 
-    def counted(inner: Callable[..., Any]) -> Callable[..., Any]:
-        def executed(*args: Any, **kwargs: Any) -> Any:
-            happened()
-            return inner(*args, **kwargs)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        happened()
+        return inner(*args, **kwargs)
 
-        return executed
+    def put(method: Any) -> None:
+        DuckDbEngine.stream = method  # type: ignore[method-assign]
 
-    def put(methods: dict[str, Callable[..., Any]]) -> None:
-        for name, method in methods.items():
-            setattr(DuckDbEngine, name, method)
-
-    put({name: counted(inner) for name, inner in before.items()})
-    return lambda: put(before)
+    put(counted)
+    return lambda: put(inner)
