@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from typing import Final
@@ -35,7 +34,7 @@ def check_revocation(kind: RevocationKind, value: str, not_before: float) -> str
             raise _fault(f"a revocation by {kind} names it as id@version")
     elif not _is_text(value, _IDENTIFIER if kind is RevocationKind.SUBJECT else _NOTE):
         raise _fault(f"a revocation by {kind} needs a printable value, as grants spell it")
-    if not math.isfinite(not_before) or not 0 <= not_before < _MAX_INSTANT:
+    if not 0 <= not_before < _MAX_INSTANT:  # which nothing is that is no number
         raise _fault("a revocation needs an instant in POSIX seconds")
     return value
 

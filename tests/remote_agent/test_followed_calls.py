@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +16,8 @@ from contract.canonical import sha256_hex
 from contract.scope import parse_rows
 from evidence.provenance import verify_provenance
 from grants.state import RevocationKind, revoked_by_now
-from tests.remote_agent.long_tasks import DONE, detached, ended, fresh, reasons, rows_of
+from remote_agent.running import Running
+from tests.remote_agent.long_tasks import DONE, WORKING, detached, ended, fresh, reasons, rows_of
 from tests.remote_agent.long_world import BINDINGS, PEOPLE, Client, Held, state_of, until
 from tests.running_agent import RunningAgent
 
@@ -185,3 +188,31 @@ def test_a_task_that_has_ended_is_not_followed(rpc: Client, holding: Held) -> No
     task = rpc.send(fresh(rpc))
     with rpc.followed(task["id"]) as events:
         assert events.next()["code"] == -32004
+
+
+def listed(client: Client) -> list[dict[str, Any]]:
+    return list(client.post("ListTasks", {}, client.headers()).get("tasks", []))
+
+
+def test_a_negotiation_has_no_rows_to_wait_for(agent: RunningAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, service = Client(agent), agent.lifecycle.service
+    asked, spend = threading.Event(), service.state.spend
+
+    async def slow(*given: Any, **named: Any) -> None:
+        await spend(*given, **named)
+        while not asked.is_set():
+            await asyncio.sleep(0.01)
+
+    def accepted(running: Running) -> Awaitable[None]:
+        asked.set()  # the follower has come
+        return running.underway.accepted()
+
+    monkeypatch.setattr(service.state, "spend", slow)
+    monkeypatch.setattr(Running, "accepted", accepted)
+    with ThreadPoolExecutor(1) as pool:
+        negotiating = pool.submit(client.say, "Compare batches")
+        task_id = until(lambda: next((task["id"] for task in listed(client) if state_of(task) == WORKING), None))
+        with client.followed(task_id) as events:
+            refused = events.next()
+        assert refused["code"] == -32004
+        assert state_of(negotiating.result()) == "TASK_STATE_INPUT_REQUIRED"

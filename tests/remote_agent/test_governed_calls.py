@@ -117,6 +117,15 @@ def test_a_call_outside_the_grant_would_widen_it(
     assert "widen" in decision["rationale"]
 
 
+def test_what_is_outside_the_grant_is_not_decided_about(agent: RunningAgent) -> None:
+    """Whoever asks beyond a grant does not learn what the policy would have said."""
+    analyst = Asker(agent.settings, agent.url, principal="analyst")
+    call = analyst.call(DATASET, "detect_outliers", {"metric": "recovery"})
+    grant = analyst.grant(analyst.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
+    decision = decision_of(task_of(analyst.send(call, analyst.headers(grant))))
+    assert (decision["reason"], decision["policy_id"]) == ("GRANT_WIDENED", None)
+
+
 def test_other_bytes_than_the_grant_is_bound_to_are_another_operation(asker: Asker) -> None:
     call = asker.call(DATASET, CAPABILITY, COMPARE)
     grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
