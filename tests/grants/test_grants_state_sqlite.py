@@ -16,6 +16,7 @@ from contract.settings import Settings
 from contract.verdict import Reason
 from grants import state_file, state_paths
 from grants.state import RevocationKind
+from grants.state_header import read_header
 from grants.state_look import look
 from grants.state_sqlite import SqliteState
 from tests.grants.grants_world import NOW, accept, make_chain, make_root
@@ -268,3 +269,11 @@ async def test_what_is_not_of_its_form_is_indeterminate_and_never_raises_out(pat
     assert told is not None
     assert told.reason is Reason.STATE_UNAVAILABLE
     await store.close()
+
+
+def test_a_clock_that_is_no_instant_is_not_read(path: Path) -> None:
+    SqliteState.open(path, now=NOW)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("UPDATE memory SET clock = 9e999")
+        with pytest.raises(OSError, match="did not write"):
+            read_header(other)

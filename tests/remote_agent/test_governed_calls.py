@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -124,6 +125,14 @@ def test_what_is_outside_the_grant_is_not_decided_about(agent: RunningAgent) -> 
     grant = analyst.grant(analyst.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
     decision = decision_of(task_of(analyst.send(call, analyst.headers(grant))))
     assert (decision["reason"], decision["policy_id"]) == ("GRANT_WIDENED", None)
+
+
+def test_a_dataset_that_is_not_here_is_indeterminate_by_its_own_name(asker: Asker) -> None:
+    call = asker.call("another-dataset", CAPABILITY, COMPARE)
+    scope = replace(asker.scope(DATASET, CAPABILITY), dataset="another-dataset")
+    grant = asker.grant(scope, Operation("SendMessage", call_hash=sha256_hex(call)))
+    decision = decision_of(task_of(asker.send(call, asker.headers(grant))))
+    assert (decision["verdict"], decision["reason"]) == ("INDETERMINATE", "MISSING_DESCRIPTOR")
 
 
 def test_other_bytes_than_the_grant_is_bound_to_are_another_operation(asker: Asker) -> None:
