@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check lint format wheel-test test-bigquery test-governing test-oracle races test-hostile mutants bench lock
+.PHONY: help setup demo example test check lint format wheel-test test-live test-bigquery test-governing test-oracle races test-hostile mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,7 +31,10 @@ example: setup ## two dataset agents, one of which completes its answer from the
 test: setup ## the tests, on every core
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-check: lint wheel-test test ## everything that CI runs
+test-live: setup ## agents, stores and commands as people run them: started, stopped, killed and raced (minutes)
+	$(BIN)/python -m pytest -n auto --dist loadfile -m live
+
+check: lint wheel-test test test-live ## everything that CI runs
 
 lint: setup ## ruff, mypy and the floors
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ class _FirstFailure:
 
 def main(tests: list[str]) -> None:
     first = _FirstFailure()
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-m", ""]
     status = pytest.main([*options, *tests], plugins=[first])
     print(json.dumps({"killer": first.node, "ran": first.ran, "status": int(status)}))
 

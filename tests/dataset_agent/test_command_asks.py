@@ -10,6 +10,8 @@ import pytest
 from tests.dataset_agent.command_line import HOUSE, CommandLine, Run, from_nothing
 from tests.running_agent import RunningAgent
 
+pytestmark = pytest.mark.live
+
 # the members that programs may rely on; docs/command.md may add to them
 PROMISED = {
     *("verdict", "decision", "remote", "dataset", "dataset_version", "revision", "capability", "arguments", "agent"),

@@ -19,6 +19,8 @@ from grants.trust import load_trust
 from tests.dataset_agent.command_line import HOUSE, CommandLine, command_for
 from tests.running_agent import RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 REMOTE, ROOT = "urn:dataset-agent:remote", "urn:dataset-agent:root"
 
 

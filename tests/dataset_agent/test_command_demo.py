@@ -6,8 +6,9 @@ import pytest
 
 from tests.dataset_agent.command_line import from_nothing
 
+pytestmark = pytest.mark.live
 
-@pytest.mark.slow
+
 def test_the_demo_fits_eighty_columns_and_ends_with_what_to_do_next() -> None:
     run = from_nothing("demo")
     assert run.code == 0, run.out
@@ -19,7 +20,6 @@ def test_the_demo_fits_eighty_columns_and_ends_with_what_to_do_next() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_the_demo_holds_whatever_the_settings_of_its_caller_are() -> None:
     run = from_nothing("demo", "--json", HOME="/no/such/home", AGENT_ID="urn:somebody:else", URL="http://127.0.0.1:1")
     assert run.code == 0, run.err

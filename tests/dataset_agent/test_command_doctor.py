@@ -13,6 +13,8 @@ import pytest
 from contract.settings import SHIPPED_DATASETS
 from tests.dataset_agent.command_line import CommandLine
 
+pytestmark = pytest.mark.live
+
 
 def test_doctor_makes_no_home(tmp_path: Path, command: CommandLine) -> None:
     run = command("doctor", "--json")

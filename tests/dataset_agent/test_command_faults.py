@@ -17,6 +17,8 @@ from dataset_agent import AGENTS_DIR
 from dataset_agent.configuration import check_user
 from tests.dataset_agent.command_line import HOUSE, PROGRAM, CommandLine, environment, from_nothing
 
+pytestmark = pytest.mark.live
+
 NOWHERE = "redis://:not-to-be-shown@127.0.0.1:1/0"
 
 

@@ -20,6 +20,8 @@ from grants.jose import split
 from tests.dataset_agent.command_line import CommandLine, command_for
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, running_agent, task_of
 
+pytestmark = pytest.mark.live
+
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
 
 

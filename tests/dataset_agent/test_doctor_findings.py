@@ -30,6 +30,8 @@ from grants.state import open_state
 from tests.dataset_agent.command_line import CommandLine
 from tests.running_agent import COMPARE, Asker, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 LONG_AGO = time.time() - 100 * 86_400
 
 

@@ -19,6 +19,8 @@ from grants.trust import load_trust
 from tests.dataset_agent.command_line import CommandLine, Served, command_for, served
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, running_agent
 
+pytestmark = pytest.mark.live
+
 
 @pytest.fixture
 def issuer(tmp_path: Path) -> Settings:

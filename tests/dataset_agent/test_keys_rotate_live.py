@@ -27,6 +27,8 @@ from root_agent.opening import close_service, open_service, reload_service
 from root_agent.service import Service
 from tests.running_agent import COMPARE, RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 CALL = {"dataset": "purification-batches", "capability": "compare_batches", "arguments": COMPARE}
 
 
@@ -94,7 +96,6 @@ def every_key(settings: Settings, agent_id: str) -> tuple[PublicKey, ...]:
     return load_trust(settings.trust_path).agents[agent_id].every_key
 
 
-@pytest.mark.slow
 async def test_no_call_fails_while_every_key_is_changed_and_what_was_signed_before_still_verifies(
     live: Live,
 ) -> None:

@@ -14,6 +14,8 @@ from grants.rotation import AHEAD, stage, switch
 from tests.dataset_agent.command_line import HOUSE, Run, command_for, from_nothing
 from tests.running_agent import RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 PAGE = (HOUSE / "docs" / "ask.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^##+ ([^\n]+)\n(?:(?!^##).)*?^```python\n(.*?)^```$", PAGE, re.M | re.S))
 

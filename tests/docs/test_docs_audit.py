@@ -12,6 +12,8 @@ import pytest
 from tests.dataset_agent.command_line import HOUSE, CommandLine, command_for, from_nothing
 from tests.running_agent import agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", (HOUSE / "docs" / "audit.md").read_text(encoding="utf-8"), re.M | re.S)
 PROGRAM = "import os; os.chdir(os.environ['WHERE'])\n" + "".join(BLOCKS)
 

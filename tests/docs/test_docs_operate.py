@@ -17,6 +17,8 @@ from grants.trust import Trust, load_trust
 from tests.dataset_agent.command_line import HOUSE, CommandLine
 from tests.running_agent import running_agent
 
+pytestmark = pytest.mark.live
+
 PAGE = (HOUSE / "docs" / "operate.md").read_text(encoding="utf-8")
 REMOTE, SECOND = "urn:dataset-agent:remote", "urn:dataset-agent:chromatography"
 

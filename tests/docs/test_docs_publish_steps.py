@@ -11,6 +11,8 @@ import pytest
 
 from tests.dataset_agent.command_line import CommandLine, Run, served
 
+pytestmark = pytest.mark.live
+
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "publish.md").read_text(encoding="utf-8")
 STEPS = PAGE[PAGE.index("## Within the hour") : PAGE.index("\n## 1. ")]
 COMMANDS = [shlex.split(line) for line in re.findall(r"^\$ dataset-agent (.*)$", STEPS, re.MULTILINE)]

@@ -34,6 +34,8 @@ from root_agent.opening import close_service, open_service
 from tests.dataset_agent.command_line import command_for
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, result_of, running_agent
 
+pytestmark = pytest.mark.live
+
 HOUSE = Path(__file__).resolve().parents[2]
 FACTORY = "examples.signer.client:open_signer"
 QUESTION = "Compare the recovery of batches B001 and B002"

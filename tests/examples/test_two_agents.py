@@ -19,6 +19,8 @@ from examples.two_agents.middle import TRIES
 from grants.trust import load_trust
 from tests.dataset_agent.command_line import CommandLine
 
+pytestmark = pytest.mark.live
+
 HOUSE = Path(__file__).resolve().parents[2]
 
 
@@ -46,7 +48,6 @@ def verified_again(said: str) -> None:
         shutil.rmtree(kept)
 
 
-@pytest.mark.slow
 def test_the_example_holds_and_says_so_to_programs() -> None:
     done = run("--json", "--keep")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -66,7 +67,6 @@ def test_the_example_holds_and_says_so_to_programs() -> None:
     }
 
 
-@pytest.mark.slow
 def test_the_example_fits_eighty_columns_and_holds_for_people() -> None:
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr

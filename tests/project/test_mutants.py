@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from mutants import killers
 from mutants.copies import Copy
 from mutants.plant import PROTECTED, mutants
@@ -44,7 +42,6 @@ def test_every_test_that_is_named_is_there() -> None:
         assert name.rpartition("::")[2].partition("[")[0] in functions, test
 
 
-@pytest.mark.slow
 def test_a_fault_that_is_planted_is_seen_and_the_tree_without_one_passes(tmp_path: Path) -> None:
     copy = Copy(ROOT, tmp_path)
     mutant = next(

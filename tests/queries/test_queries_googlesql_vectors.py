@@ -69,7 +69,6 @@ async def same_together(product: Product, chunk: list[Case]) -> bool:
     return outcome.kind == "rows" and compare.exactly(outcome.rows) == compare.exactly(wanted)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", list(ACCEPTED))
 async def test_every_question_of_the_corpus_has_zetasqls_answer_or_is_refused(product: Product, part: str) -> None:
     now = await judged(product, part)

@@ -10,8 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from contract.scope import Constraint
 from contract.verdict import NotGranted, Reason
 from queries.bind import bind
@@ -48,7 +46,6 @@ def _stored(kind: str, value: Any) -> Any:
     return value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value
 
 
-@pytest.mark.slow
 async def test_a_constraint_shows_what_it_means_or_is_refused_as_a_whole(tmp_path: Path) -> None:
     """And so, for every pair that ``covers`` allows and every type of column, the child's rows are among the parent's."""
     engine = DuckDbEngine.open(

@@ -11,17 +11,17 @@ from tests.races.racing import Race, RaceLost
 from tests.races.served_race import race_served
 from tests.races.store_race import race_stores
 
+pytestmark = pytest.mark.live
+
 ROUNDS, CALLS = 20, 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 def test_of_64_spends_in_four_processes_exactly_one_wins(tmp_path: Path, kind: str) -> None:
     race = race_stores(kind, tmp_path, ROUNDS)
     assert race.outcomes == {"SPENT": ROUNDS, "GRANT_REPLAYED": 63 * ROUNDS}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 def test_of_64_calls_to_four_serving_processes_one_runs_one_query_and_each_leaves_a_row(
     tmp_path: Path, kind: str

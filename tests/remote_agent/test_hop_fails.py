@@ -22,6 +22,8 @@ from tests.authority_builder import make_grant
 from tests.remote_agent.chain_world import OTHER, ChainWorld, agent_id, amounts, chain_world, dataset
 from tests.running_agent import decision_of, message
 
+pytestmark = pytest.mark.live
+
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[ChainWorld]:

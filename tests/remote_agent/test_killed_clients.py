@@ -21,6 +21,8 @@ from queries.duckdb_job import Job
 from tests.remote_agent.long_world import DATASET, Client, state_of, until
 from tests.running_agent import RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 GRIND = "grind"
 SQL = """SELECT COUNT(*) AS found
 FROM step_condition AS a CROSS JOIN step_condition AS b CROSS JOIN step_condition AS c CROSS JOIN step_condition AS d

@@ -24,6 +24,8 @@ from remote_agent.world import check_datasets, close_world
 from tests.engine_taps import tap
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, message, running_agent, task_of
 
+pytestmark = pytest.mark.live
+
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
 
 

@@ -16,6 +16,8 @@ from root_agent.opening import close_service, open_service, reload_service
 from tests.grants.grants_world import signer
 from tests.running_agent import COMPARE, Asker, RunningAgent, decision_of, running_agent
 
+pytestmark = pytest.mark.live
+
 
 class Slow(ModuleType):
     """A module whose factory waits for a gate, which is open at first."""

@@ -24,6 +24,8 @@ from tests.grants.state_worlds import start_valkey
 from tests.remote_agent.clocked_world import ARGUMENTS, CAPABILITY, DATASET, Clocked, clocked
 from tests.running_agent import RunningAgent, decision_of, task_of
 
+pytestmark = pytest.mark.live
+
 OTHER = "chromatography-results"
 
 

@@ -16,10 +16,11 @@ from grants.state import RevocationKind, open_state, revoked_by_now
 from tests.races.served_race import CAPABILITY, DATASET, Served, serving
 from tests.running_agent import Asker, decision_of, task_of
 
+pytestmark = pytest.mark.live
+
 CACHED = {"batch_a": "B001", "batch_b": "B002"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 def test_four_serving_processes_refuse_with_the_very_next_call(tmp_path: Path, kind: str) -> None:
     with serving(kind, tmp_path) as served:

@@ -28,6 +28,8 @@ from remote_agent.watching import watch_sources
 from remote_agent.world import check_datasets
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, decision_of, result_of, running_agent, task_of
 
+pytestmark = pytest.mark.live
+
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
 
 

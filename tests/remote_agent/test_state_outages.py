@@ -19,6 +19,8 @@ from tests.grants.state_worlds import OwnServer, SqliteWorld
 from tests.remote_agent.clocked_world import ARGUMENTS, DATASET, Clocked, clocked
 from tests.running_agent import decision_of, task_of
 
+pytestmark = pytest.mark.live
+
 
 @dataclass
 class Outage:

@@ -20,6 +20,8 @@ from tests.dataset_agent.command_line import CommandLine, Served, served
 from tests.root_agent.scripted_provider import ScriptedProvider, scripted_provider
 from tests.running_agent import RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 QUESTION = {"question": "Compare the recovery of batches B001 and B002"}
 
 
