@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from contract.call import ARROW_MEDIA_TYPE
 from contract.result import StoredResult
 from contract.schema import ResultColumn
 from contract.verdict import NotGranted, Reason
+from delegation.results_arrow import check_frames
 from queries.arrow_form import arrow_schema
 
 
@@ -38,24 +40,26 @@ def whole_file(path: Path) -> Iterator[io.BufferedRandom]:
 
 
 def check_form(file: io.BufferedRandom, stored: StoredResult, columns: Sequence[ResultColumn]) -> None:
-    """That an Arrow stream has the columns of the card and as many rows as was signed; blocks.
+    """That an Arrow stream has the columns of the card and as many rows as was signed, and nothing else; blocks.
 
-    Of JSON its ends were compared while it came. Cells of neither are looked at: they are what
-    a pinned agent signed, and whoever reads them reads the data of that agent. Raises
-    ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
+    Metadata beside the columns is something else: readers make types of it. No row is copied, and
+    nothing is inflated. Of JSON its ends were compared while it came. Cells of neither are looked
+    at: they are what a pinned agent signed, and whoever reads them reads the data of that agent.
+    Raises ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
     if stored.media_type != ARROW_MEDIA_TYPE:
         return
     file.flush()
-    file.seek(0)
     rows = 0
     try:
-        with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as stream:
-            same = stream.schema.equals(arrow_schema(columns))
+        check_frames(file, os.fstat(file.fileno()).st_size)
+        whole = pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        with pa.ipc.open_stream(whole) as stream:
+            same = stream.schema.equals(arrow_schema(columns), check_metadata=True)
             for batch in stream if same else ():
                 batch.validate()
                 rows += batch.num_rows
-    except (pa.ArrowException, OSError, ValueError):
+    except (pa.ArrowException, OSError, ValueError, OverflowError):
         same = False
     if not same or rows != stored.row_count:
         raise NotGranted(
