@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from sqlglot import exp
@@ -146,8 +147,9 @@ def _string_agg(e: Elaborator, node: exp.Expr) -> Type:
             raise Refused("STRING_AGG(DISTINCT x) takes ORDER BY x alone", node)
     if e.type(held).value != Type(S.STRING):
         raise Refused("STRING_AGG takes STRING", node)
-    for item in order.expressions:
+    for item in list(order.expressions):
         ordering(e, item)
+    e.ties.note(node)
     if separator is not None:
         e.type(separator)
     return Type(S.STRING)
@@ -168,8 +170,9 @@ def _window(e: Elaborator, node: exp.Expr) -> Type:
             raise Refused("PARTITION BY takes columns and expressions", item)
         if part.name is S.FLOAT64:
             raise Refused("PARTITION BY does not take FLOAT64", item)
-    for item in order.expressions if order is not None else ():
+    for item in list(order.expressions) if order is not None else ():
         ordering(e, item)
+    e.ties.note(node)
     _check_order(node, function)
     if spec is not None:
         _frame(spec, order, numbered=isinstance(function, _NUMBERING))
@@ -248,6 +251,8 @@ def _under_window(node: exp.Expr) -> None:
 
 def ordering(e: Elaborator, item: exp.Expr) -> None:
     """Type a term of an ORDER BY inside a function or window."""
+    if e.ties.takes_out(item, partial(e.type, item.this)):
+        return
     if isinstance(item.this, exp.Literal) or e.type(item.this).nested:
         raise Refused("ORDER BY inside takes columns and expressions", item)
 

@@ -8,7 +8,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError, UnsupportedError
 
-from contract.schema import SqlType
+from contract.schema import Mode, SqlType
 from contract.verdict import NotGranted, Reason
 from queries.bigquery_dialect import to_bigquery
 from queries.conditions import ROW
@@ -33,13 +33,25 @@ class BigQueryTexts:
         if known is not None:
             return known
         sources = {table.name: table.bigquery for table in template.tables if table.bigquery is not None}
+        tree = rewrite(template, shape, written=True)
+        _complete_order(tree, template)
         try:
-            text = to_bigquery(rewrite(template, shape, written=True), sources, absent_of(template))
+            text = to_bigquery(tree, sources, absent_of(template))
         except UnsupportedError:
             raise _unsound() from None
         check_text(template, text, sources)
         self._remembered.keep(template, shape, text)
         return text
+
+
+def _complete_order(tree: exp.Query, template: Template) -> None:
+    """Order ties of the outermost query by its nested columns too, as text: they have no order themselves."""
+    order = tree.args.get("order")
+    for column in template.results:
+        if order is not None and (column.mode is Mode.REPEATED or column.type is SqlType.STRUCT):
+            value = exp.Column(this=exp.to_identifier(column.name, quoted=True))
+            text = exp.Anonymous(this="TO_JSON_STRING", expressions=[value])
+            order.append("expressions", exp.Ordered(this=text, nulls_first=True))
 
 
 def absent_of(template: Template) -> frozenset[str]:

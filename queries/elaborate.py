@@ -13,9 +13,11 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from contract.schema import Parameter, SqlType
+from queries.clauses import type_order, type_term
 from queries.errors import Refused, written_name
 from queries.names import is_bare, is_offset, output_names
 from queries.resolve import Relation, Resolved
+from queries.ties import Ties
 from queries.typed import (
     Type,
     cast,
@@ -58,6 +60,7 @@ class Elaborator:
         self._scope: Scope | None = None
         self.used: set[str] = set()
         self.deterministic = True
+        self.ties = Ties()
 
     def run(self) -> list[Type]:
         """The types of the query's output columns. Raises ``Refused``."""
@@ -243,8 +246,8 @@ class Elaborator:
                 self.expect(select.args[clause], "this", SqlType.BOOL)
         group = select.args.get("group")
         for term in group.expressions if group is not None else ():
-            self._term(term, outputs)
-        self._order(select, outputs)
+            type_term(self, term, outputs)
+        type_order(self, select, outputs)
         return outputs
 
     def _set_operation(self, query: exp.SetOperation) -> list[Type]:
@@ -256,44 +259,5 @@ class Elaborator:
                 raise Refused(f"a set operation joins {one} and {other}; write a CAST", query)
             if one.nested and (not isinstance(query, exp.Union) or query.args.get("distinct")):
                 raise Refused("of set operations UNION ALL alone takes an ARRAY or STRUCT", query)
-        self._order(query, left)
+        type_order(self, query, left)
         return [kind.value for kind in left]
-
-    def _order(self, query: exp.Expr, columns: Sequence[Type]) -> None:
-        order = query.args.get("order")
-        for item in order.expressions if order is not None else ():
-            self._term(item.this, columns)
-        for arg in ("limit", "offset"):
-            held = query.args.get(arg)
-            if held is not None:
-                self._count_of_rows(held)
-        if query.args.get("limit") is not None and order is None:
-            raise Refused("LIMIT without ORDER BY may answer differently each time", query.args["limit"])
-
-    def _count_of_rows(self, held: exp.Expr) -> None:
-        value = held.expression
-        if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit():
-            return
-        if not isinstance(value, exp.Parameter):
-            raise Refused(f"{held.key.upper()} takes a number or a parameter", held)
-        parameter = self.parameter(value)
-        whole = parameter.type is SqlType.INT64 and not parameter.nullable and not parameter.repeated
-        bounds = [parameter.minimum, parameter.maximum]
-        if not whole or not all(isinstance(bound, int) and bound >= 0 for bound in bounds):
-            raise Refused(
-                f"{held.key.upper()} takes an INT64 parameter that is not nullable, with a minimum of 0 or more "
-                f"and a maximum; @{parameter.name} is declared otherwise",
-                held,
-            )
-        self.type(value)
-
-    def _term(self, term: exp.Expr, columns: Sequence[Type]) -> None:
-        """A term of GROUP BY or ORDER BY: the number of an output column, or an expression."""
-        if isinstance(term, exp.Literal):
-            if term.is_string or not term.name.isdigit() or not 1 <= int(term.name) <= len(columns):
-                raise Refused("a number in GROUP BY or ORDER BY is that of an output column", term)
-            kind = columns[int(term.name) - 1]
-        else:
-            kind = self.type(term)
-        if kind.nested:
-            raise Refused("an ARRAY or STRUCT has no order and no groups", term)

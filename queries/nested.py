@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from sqlglot import exp
@@ -183,10 +184,12 @@ def _array_agg(e: Elaborator, node: exp.Expr) -> Type:
         raise Refused("ARRAY_AGG takes a typed value that is no ARRAY", node)
     if distinct and (kind.nested or len(order.expressions) != 1 or order.expressions[0].this != held):
         raise Refused("ARRAY_AGG(DISTINCT x) takes ORDER BY x alone, and no STRUCT", node)
-    for item in order.expressions:
+    for item in list(order.expressions):
         if isinstance(item.this, exp.Literal):
             raise Refused("ORDER BY inside takes columns and expressions", item)
-        e.scalar(item.this, "ORDER BY")
+        if not e.ties.takes_out(item, partial(e.type, item.this)):
+            e.scalar(item.this, "ORDER BY")
+    e.ties.note(node)
     return kind.value.repeated
 
 

@@ -27,6 +27,7 @@ from queries.growth import Growth, growth
 from queries.outputs import check_results, order_for_good
 from queries.resolve import Relation, Resolved, resolve
 from queries.supplied import SuppliedRelation
+from queries.ties import break_ties
 
 _DIGEST_TAG: Final = "dataset-agent/template/1"
 _NOT_AS_PARAMETER: Final = (SqlType.BYTES,)
@@ -105,9 +106,11 @@ def load_template(
         resolved = resolve(parse(sql), relations, _reserved(dataset, tables))
         if minimum_group is not None:
             apply_rule(resolved, minimum_group, tables, parameters)
+        break_ties(resolved.scopes)
         written = resolved.tree.copy()
         elaborator = Elaborator(resolved, relations, parameters)
         outputs = elaborator.run()
+        elaborator.ties.take_out_of(written)
         if minimum_group is not None:
             round_results(resolved.tree, written, minimum_group)
         check_results(resolved.tree, outputs, results)
@@ -130,7 +133,7 @@ def load_template(
         results=tuple(results),
         columns_read=resolved.columns,
         tables_read=resolved.tables,
-        deterministic=elaborator.deterministic,
+        deterministic=elaborator.deterministic and not elaborator.ties.shown,
         supplied=supplied,
         supplied_read=resolved.supplied or frozenset(),
         growth=growth(resolved.scopes, parameters),

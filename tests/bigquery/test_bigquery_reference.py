@@ -25,12 +25,18 @@ from tests.authority_builder import make_authority
 from tests.bigquery.bigquery_world import AS_OF, STORED, stored_template
 from tests.bigquery.test_bigquery_emulator import QUERIES
 from tests.oracle import compare, corpus, world
-from tests.oracle.product import declared
+from tests.oracle.product import Product, declared
 from tests.oracle.reference import Reference, ReferenceError
+from tests.queries.documents import run as run_whole
 from tests.queries.oracle import AUTHORITIES
+from tests.queries.tied_queries import ALIKE, COMPLETED
 from tests.queries.world import DATASET, MASK_KEY, TABLES, rows, template, write
 
 pytestmark = pytest.mark.bigquery
+SHOP = tuple(
+    Table(name=table.name, bigquery=f"data-project.shop.{table.name}", columns=table.columns)
+    for table in world.tables()
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +49,13 @@ def reference() -> Reference:
     return Reference(held)
 
 
+@pytest.fixture(scope="module")
+def shop() -> Reference:
+    """ZetaSQL over the tables of the oracle's corpus, and over the same as ``turned_…`` from the last row to the first."""
+    held = world.reference_tables()
+    return Reference(held | {f"turned_{name}": (columns, rows[::-1]) for name, (columns, rows) in held.items()})
+
+
 @pytest.fixture
 async def embedded(tmp_path: Path) -> AsyncIterator[DuckDbEngine]:
     folder = write(tmp_path, rows())
@@ -51,25 +64,68 @@ async def embedded(tmp_path: Path) -> AsyncIterator[DuckDbEngine]:
     await engine.close()
 
 
-def test_every_query_of_the_oracles_corpus_means_what_was_written() -> None:
+def test_every_query_of_the_oracles_corpus_means_what_was_written(shop: Reference) -> None:
     """What ZetaSQL makes of the text for BigQuery, and of the template: expressions, columns, whole templates."""
-    over, texts, alike = Reference(world.reference_tables()), BigQueryTexts(), 0
-    stored = tuple(
-        Table(name=table.name, bigquery=f"data-project.shop.{table.name}", columns=table.columns)
-        for table in world.tables()
-    )
+    texts, alike = BigQueryTexts(), 0
     for item in (*corpus.expressions(), *corpus.columns(), *corpus.templates()):
-        case = compare.ask(over, item)
-        loaded = None if case is None else loadable(case, stored)
+        case = compare.ask(shop, item)
+        loaded = None if case is None else loadable(case, SHOP)
         if case is None or loaded is None:
             continue
         given = corpus.reference_arguments(item)
         given |= {f"{ABSENT}{name}": ("BOOL", item.arguments[name] is None) for name in absent_of(loaded)}
-        text = plainly_named(texts.text(loaded, Shape((), ())), stored)
-        assert compare.exactly(rows_of(over, text, given)) == compare.exactly(case.rows), item.name
+        text = plainly_named(texts.text(loaded, Shape((), ())), SHOP)
+        assert compare.exactly(rows_of(shop, text, given)) == compare.exactly(case.rows), item.name
         alike += 1
     print(f"{alike} queries mean alike")
     assert alike >= 1_500
+
+
+async def test_queries_with_ties_answer_as_duckdb_does(shop: Reference, tmp_path: Path) -> None:
+    """What completes an order is GoogleSQL, and gives tied rows the order that they have on DuckDB."""
+    texts = BigQueryTexts()
+    product = Product(world.write(tmp_path), world.tables())
+    for name, (sql, columns) in (COMPLETED | ALIKE).items():
+        text = texts.text(stored_in_bigquery(sql, columns), Shape((), ()))
+        outcome = await product.run(sql, columns)
+        assert compare.exactly(shop.query(plainly_named(text, SHOP)).rows) == compare.exactly(outcome.rows), name
+    await product.engine.close()
+
+
+def test_rows_that_differ_in_a_nested_column_alone_have_one_order(shop: Reference) -> None:
+    """Their order as JSON, whichever table or alias has the column's name."""
+    queries = {
+        "SELECT region, tags FROM orders ORDER BY region": {"region": "STRING", "tags": "ARRAY<STRING>"},
+        "SELECT paid, o.ship AS lines, o.lines AS ship FROM orders AS o ORDER BY paid DESC LIMIT 30": {
+            "paid": "BOOL",
+            "lines": "STRUCT<city STRING, zip STRING>",
+            "ship": "ARRAY<STRUCT<sku STRING, qty INT64, price NUMERIC>>",
+        },
+        "SELECT l AS o, o.region AS l FROM orders AS o, UNNEST(o.lines) AS l ORDER BY 2": {
+            "o": "STRUCT<sku STRING, qty INT64, price NUMERIC>",
+            "l": "STRING",
+        },
+        "SELECT 1 AS n, tags FROM orders UNION ALL SELECT 1 AS n, ['x'] AS tags FROM customers ORDER BY n": {
+            "n": "INT64",
+            "tags": "ARRAY<STRING>",
+        },
+    }
+    texts = BigQueryTexts()
+    for sql, columns in queries.items():
+        text = texts.text(stored_in_bigquery(sql, columns), Shape((), ()))
+        assert shop.query(plainly_named(text, SHOP)).rows == shop.query(plainly_named(text, SHOP, "turned_")).rows, sql
+
+
+def stored_in_bigquery(sql: str, columns: dict[str, str]) -> Template:
+    return load_template(
+        sql,
+        name="templates/t.sql",
+        dataset=DATASET,
+        tables=SHOP,
+        parameters=(),
+        results=[ResultColumn.model_validate(declared(name, kind)) for name, kind in columns.items()],
+        ceiling=Sensitivity.RESTRICTED,
+    )
 
 
 def loadable(case: compare.Case, stored: tuple[Table, ...]) -> Template | None:
@@ -91,10 +147,10 @@ def loadable(case: compare.Case, stored: tuple[Table, ...]) -> Template | None:
     return None
 
 
-def plainly_named(text: str, stored: tuple[Table, ...]) -> str:
+def plainly_named(text: str, stored: tuple[Table, ...], before: str = "") -> str:
     """The text with tables as ZetaSQL's catalog has them: their own name alone."""
     for table in stored:
-        text = text.replace(f"`{table.bigquery}`", f"`{table.name}`")
+        text = text.replace(f"`{table.bigquery}`", f"`{before}{table.name}`")
     return text
 
 
@@ -124,7 +180,9 @@ async def test_governed_text_answers_as_duckdb_does(reference: Reference, embedd
         if f"@{MASK_PARAMETER}" in text:
             given[MASK_PARAMETER] = ("STRING", dataset_mask_key(MASK_KEY, DATASET))
         text = plainly_named(text, STORED)
-        document, _ = await embedded.run(authority, here, bind(here, {}), max_rows=10_000, max_bytes=10**7, as_of=AS_OF)
+        document, _ = await run_whole(
+            embedded, authority, here, bind(here, {}), max_rows=10_000, max_bytes=10**7, as_of=AS_OF
+        )
         assert reference.query(text, given).rows == json.loads(document.body)["rows"]
         compared += 1
     assert compared

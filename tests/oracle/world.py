@@ -128,11 +128,11 @@ def tables() -> tuple[Table, ...]:
     )
 
 
-def write(folder: Path) -> Path:
-    """Write the tables' Parquet files below ``folder`` and return it."""
+def write(folder: Path, held: Mapping[str, Rows] | None = None) -> Path:
+    """Write the tables' Parquet files below ``folder`` and return it; ``held`` are other rows than ``data()``."""
     import pyarrow as pa
 
-    held = data()
+    held = held or data()
     for table in tables():
         schema = pa.schema([(column.name, arrow_type(declared_type(column))) for column in table.columns])
         path = folder / str(table.file)
