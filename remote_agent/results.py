@@ -30,6 +30,7 @@ from remote_agent.outcome import BoundCall, Supplied
 from remote_agent.service import Service
 from remote_agent.spool import Terms, Writing, too_large
 from remote_agent.spool_file import Sealed
+from remote_agent.spool_shares import Owner
 
 T = TypeVar("T")
 _UNBOUNDED: Final = 2**53
@@ -54,7 +55,8 @@ async def collect(
     most, cuts = capability.descriptor.max_rows, capability.descriptor.truncate
     terms = Terms(authority, capability.template.digest)
     result_id = call.task_id or new_id("task")
-    async with _gathering(service, capability.template.results, result_id, call.media_type, as_of) as gathered:
+    columns = capability.template.results
+    async with _gathering(service, columns, result_id, call.media_type, as_of, terms.owner) as gathered:
         async with served.engine.stream(
             authority,
             capability.template,
@@ -75,9 +77,9 @@ async def collect(
 
 @asynccontextmanager
 async def _gathering(
-    service: Service, columns: Sequence[ResultColumn], result_id: str, media_type: str, as_of: str
+    service: Service, columns: Sequence[ResultColumn], result_id: str, media_type: str, as_of: str, owner: Owner
 ) -> AsyncIterator[Gathering]:
-    gathered = Gathering(service, columns, result_id, media_type, as_of)
+    gathered = Gathering(service, columns, result_id, media_type, as_of, owner)
     try:
         yield gathered
     finally:
@@ -88,9 +90,16 @@ class Gathering:
     """The bytes of one result so far. What is large or goes to a disk is done in a thread, in turns."""
 
     def __init__(
-        self, service: Service, columns: Sequence[ResultColumn], result_id: str, media_type: str, as_of: str
+        self,
+        service: Service,
+        columns: Sequence[ResultColumn],
+        result_id: str,
+        media_type: str,
+        as_of: str,
+        owner: Owner,
     ) -> None:
         self._service = service
+        self._owner = owner
         self._result_id = result_id
         self._media_type = media_type
         self._as_of = as_of
@@ -187,7 +196,7 @@ class Gathering:
             if self._media_type != RESULT_MEDIA_TYPE:
                 raise NotGranted(Reason.RESULT_STORE_UNAVAILABLE, "this agent keeps no results that are fetched")
             raise too_large()
-        self._stored = spool.begin(self._result_id)
+        self._stored = spool.begin(self._result_id, self._owner)
         for piece in self._inline:
             self._stored.write(piece)
         self._inline.clear()

@@ -15,6 +15,7 @@ from remote_agent.outcome import BoundCall, Found
 from remote_agent.service import Service
 from remote_agent.spool import Spool, Terms, Writing
 from remote_agent.spool_file import Sealed
+from remote_agent.spool_shares import Owner
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ async def set_aside(authority: Authority, call: BoundCall, found: Found, service
 async def _written(authority: Authority, call: BoundCall, document: ResultDocument, service: Service) -> StoredResult:
     """Nobody can fetch it before the answer that tells of it is released."""
     _, capability, _ = call.parts()
-    writing, sealed = await asyncio.to_thread(_write, service.spool, call.task_id, document.body)
+    terms = Terms(authority, capability.template.digest)
+    writing, sealed = await asyncio.to_thread(_write, service.spool, call.task_id, terms.owner, document.body)
     stored = StoredResult(
         result_id=call.task_id,
         url=f"{service.public_url}/results/{quote(call.task_id, safe='')}",
@@ -47,12 +49,12 @@ async def _written(authority: Authority, call: BoundCall, document: ResultDocume
         as_of=document.as_of,
         expires_at=service.spool.expiry(),
     )
-    writing.keep(sealed, stored, Terms(authority, capability.template.digest))
+    writing.keep(sealed, stored, terms)
     return stored
 
 
-def _write(spool: Spool, result_id: str, body: bytes) -> tuple[Writing, Sealed]:
-    writing = spool.begin(result_id)
+def _write(spool: Spool, result_id: str, owner: Owner, body: bytes) -> tuple[Writing, Sealed]:
+    writing = spool.begin(result_id, owner)
     try:
         writing.write(body)
         return writing, writing.finish()

@@ -14,7 +14,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -27,11 +27,9 @@ from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
 from remote_agent.spool_file import ChunkReader, ChunkWriter, Sealed, stored_size
 from remote_agent.spool_folder import ProcessFolder
+from remote_agent.spool_shares import Owner, Shares
 
 log = logging.getLogger(__name__)
-
-Owner = tuple[str, str, str, str]
-"""Client agent, issuer, tenant, subject."""
 
 MAX_RESULTS: Final = 10_000
 """Results that wait at once, whatever their size."""
@@ -69,6 +67,7 @@ class Held:
 class Spool:
     """The large results of one process. ``max_bytes`` on disk together, ``max_result_bytes`` each; 0 keeps none.
 
+    Of the bytes, the results and the downloads a client agent has a part, and a person who comes by it (``Shares``).
     ``ttl`` is how long one may be fetched, in seconds from the end of its query.
     """
 
@@ -80,11 +79,12 @@ class Spool:
         self._ttl = ttl
         self._clock = clock
         self._held: dict[str, Held] = {}
-        self._used = 0
-        self._readers = 0
         self._lock = threading.RLock()
         self._timers: set[asyncio.TimerHandle] = set()
         self.max_result_bytes = min(max_result_bytes, max_bytes)
+        self._bytes = Shares(max_bytes, least=stored_size(self.max_result_bytes))
+        self._results = Shares(MAX_RESULTS)
+        self._readers = Shares(MAX_READERS)
 
     @classmethod
     def open(cls, settings: Settings, *, clock: Callable[[], float]) -> Spool:
@@ -119,33 +119,35 @@ class Spool:
     @property
     def used(self) -> int:
         """Bytes on disk, of results that are being written too."""
-        return self._used
+        return self._bytes.used
 
-    def begin(self, result_id: str) -> Writing:
+    def begin(self, result_id: str, owner: Owner) -> Writing:
         """A result that is being written; blocks for a file to be made. Raises ``NotGranted``."""
         self.sweep()
         with self._lock:
-            if len(self._held) >= MAX_RESULTS:
+            if not self._results.take(owner, 1):
                 raise full()
             try:
-                return Writing(self, ChunkWriter(self._folder.place() / secrets.token_hex(16), result_id))
+                return Writing(self, ChunkWriter(self._folder.place() / secrets.token_hex(16), result_id), owner)
             except OSError as error:
+                self._results.give_back(owner, 1)
                 raise unusable(error) from error
 
     def expiry(self) -> float:
         """Until when a result may be fetched that is whole now, in POSIX seconds."""
         return self._clock() + self._ttl
 
-    def take_room(self, more: int) -> None:
+    def take_room(self, owner: Owner, more: int) -> None:
         """Count ``more`` bytes that will be on disk. Raises ``NotGranted`` where there is no room."""
         with self._lock:
-            if self._used + more > self._max_bytes:
+            if not self._bytes.take(owner, more):
                 raise full()
-            self._used += more
 
-    def give_back(self, room: int) -> None:
+    def give_back(self, owner: Owner, room: int) -> None:
+        """A result, and the bytes that were counted for it."""
         with self._lock:
-            self._used -= room
+            self._bytes.give_back(owner, room)
+            self._results.give_back(owner, 1)
 
     def take(self, held: Held) -> None:
         """Take over a whole result, which nobody can fetch yet. It replaces an earlier one of the same id."""
@@ -174,18 +176,14 @@ class Spool:
     @contextmanager
     def reading(self, held: Held) -> Iterator[ChunkReader]:
         """A result that is read. Raises ``NotGranted``."""
-        if self._readers >= MAX_READERS:
+        owner = held.terms.owner
+        if not self._readers.take(owner, 1):
             raise NotGranted(Reason.RESULT_STORE_UNAVAILABLE, "too many results are being fetched at once")
         try:
-            reader = ChunkReader(held.sealed)
-        except OSError as error:
-            raise unusable(error) from error
-        self._readers += 1
-        try:
-            yield reader
+            with closing(_opened(held.sealed)) as reader:
+                yield reader
         finally:
-            self._readers -= 1
-            reader.close()
+            self._readers.give_back(owner, 1)
 
     def drop(self, result_id: str) -> None:
         """Forget a result and delete its file; who reads it goes on reading."""
@@ -193,7 +191,7 @@ class Spool:
             held = self._held.pop(result_id, None)
             if held is not None:
                 held.sealed.path.unlink(missing_ok=True)
-                self.give_back(held.sealed.stored)
+                self.give_back(held.terms.owner, held.sealed.stored)
 
     def sweep(self) -> None:
         """Drop what has expired."""
@@ -229,9 +227,10 @@ class Spool:
 class Writing:
     """One result on its way to the spool. Its methods block; one thread at a time."""
 
-    def __init__(self, spool: Spool, chunks: ChunkWriter) -> None:
+    def __init__(self, spool: Spool, chunks: ChunkWriter, owner: Owner) -> None:
         self._spool = spool
         self._chunks = chunks
+        self._owner = owner
         self._size = 0
         self._room = 0
         self._ended = False
@@ -265,12 +264,19 @@ class Writing:
         if not self._ended:
             self._ended = True
             self._chunks.discard()
-            self._spool.give_back(self._room)
+            self._spool.give_back(self._owner, self._room)
 
     def _take_room(self) -> None:
         more = stored_size(self._size) - self._room
-        self._spool.take_room(more)
+        self._spool.take_room(self._owner, more)
         self._room += more
+
+
+def _opened(sealed: Sealed) -> ChunkReader:
+    try:
+        return ChunkReader(sealed)
+    except OSError as error:
+        raise unusable(error) from error
 
 
 def too_large() -> NotGranted:

@@ -138,7 +138,7 @@ def test_a_reader_who_leaves_frees_the_file_and_the_row_says_how_far_it_came(
     assert (row["kind"], row["reason"]) == ("terminal", "CANCELLED")
     assert 0 < row["bytes_released"] < described(task)["size"]
     until(lambda: open_files(agent) == [])
-    assert agent.lifecycle.service.spool._readers == 0
+    assert agent.lifecycle.service.spool._readers.used == 0
 
 
 @pytest.mark.usefixtures("often")
@@ -204,7 +204,7 @@ def test_many_download_at_once_and_each_gets_all_of_it(
 def test_more_downloads_than_there_may_be_are_sent_away(
     agent: RunningAgent, fetcher: Fetcher, task: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote_agent.spool.MAX_READERS", 1)
+    monkeypatch.setattr(agent.lifecycle.service.spool._readers, "most", 1)
     with lazy_reader(fetcher, task["id"]) as reader:
         reader.recv(100)
         response = fetcher.fetch(task)

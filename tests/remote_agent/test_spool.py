@@ -36,6 +36,7 @@ from tests.large_world import ARROW, DATASET, MARKER, Fetcher, large_agent, part
 from tests.running_agent import RunningAgent, decision_of, message
 
 ROWS = 30_000
+OWNER = Terms(make_authority(), "t").owner
 
 
 def spool_at(folder: Path, **bounds: Any) -> Spool:
@@ -47,13 +48,18 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and path.name != "lock"]
 
 
-def kept(spool: Spool, name: str, body: bytes) -> Held:
+def kept(spool: Spool, name: str, body: bytes, **whose: Any) -> Held:
     """A whole result in the spool."""
-    writing = spool.begin(name)
-    writing.write(body)
-    sealed = writing.finish()
+    terms = Terms(make_authority(**whose), "t")
+    writing = spool.begin(name, terms.owner)
+    try:
+        writing.write(body)
+        sealed = writing.finish()
+    except NotGranted:
+        writing.discard()
+        raise
     told = StoredResult(name, "", ARROW, sealed.digest, sealed.size, 1, False, "2026-01-01T00:00:00Z", spool.expiry())
-    writing.keep(sealed, told, Terms(make_authority(), "t"))
+    writing.keep(sealed, told, terms)
     return spool._held[name]
 
 
@@ -163,7 +169,7 @@ async def test_a_spool_that_is_closed_leaves_nothing(tmp_path: Path) -> None:
 async def test_room_is_counted_while_it_is_written_and_given_back(tmp_path: Path) -> None:
     spool = spool_at(tmp_path, spool_max_bytes=3 * CHUNK)
     kept(spool, "task-1", b"x" * CHUNK)
-    writing = spool.begin("task-2")
+    writing = spool.begin("task-2", OWNER)
     writing.write(b"x" * CHUNK)
     assert spool.used == 2 * stored_size(CHUNK)
     with pytest.raises(NotGranted) as full:
@@ -177,7 +183,7 @@ async def test_room_is_counted_while_it_is_written_and_given_back(tmp_path: Path
 
 async def test_one_result_has_its_own_bound(tmp_path: Path) -> None:
     spool = spool_at(tmp_path, spool_max_result_bytes=2**20)
-    writing = spool.begin("task-1")
+    writing = spool.begin("task-1", OWNER)
     writing.write(b"x" * 2**20)
     with pytest.raises(NotGranted) as large:
         writing.write(b"x")
@@ -207,7 +213,7 @@ async def test_too_many_results_are_too_many_however_small(tmp_path: Path, monke
     spool = spool_at(tmp_path)
     kept(spool, "task-1", b"rows")
     with pytest.raises(NotGranted) as full:
-        spool.begin("task-2")
+        spool.begin("task-2", OWNER)
     assert full.value.reason is Reason.RESULT_STORE_UNAVAILABLE
 
 
