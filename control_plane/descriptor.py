@@ -269,6 +269,12 @@ _UNPUBLISHED: Final[dict[str, Any]] = {
     "estimate": True,
     "minimum_group": {"subject": True},
 }
+_KEPT_BACK: Final[dict[str, Any]] = {
+    "tables": True,
+    "bigquery": True,
+    "revision_command": True,
+    "capabilities": {"__all__": _UNPUBLISHED},
+}
 
 
 class DatasetManifest(DatasetDescriptor):
@@ -339,12 +345,8 @@ class DatasetManifest(DatasetDescriptor):
         """
         if self.asks_its_source:
             raise ValueError(f"dataset {self.dataset} has no revision yet: its source was not asked")
-        raw = self.model_dump(
-            exclude={
-                "tables": True,
-                "bigquery": True,
-                "revision_command": True,
-                "capabilities": {"__all__": _UNPUBLISHED},
-            }
-        )
-        return DatasetDescriptor.model_validate(raw)
+        return DatasetDescriptor.model_validate(self.model_dump(exclude=_KEPT_BACK))
+
+    def on_card(self) -> dict[str, Any]:
+        """The JSON of what is published, whether or not the source was asked."""
+        return self.model_dump(mode="json", exclude=_KEPT_BACK, exclude_defaults=True)

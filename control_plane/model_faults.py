@@ -74,18 +74,21 @@ def _causes(problems: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[int |
     A name that is misspelt is one: not that it is unknown, and again that the name it stands
     for is missing.
     """
-    missing = {problem["loc"] for problem in problems if problem["type"] == "missing"}
+    missing: dict[tuple[int | str, ...], set[str]] = {}
+    for problem in problems:
+        if problem["type"] == "missing":
+            missing.setdefault(problem["loc"][:-1], set()).add(str(problem["loc"][-1]))
     meant = {}
     for problem in problems:
         loc = problem["loc"]
-        if problem["type"] == "extra_forbidden" and (right := _meant(loc, missing)) is not None:
-            missing.remove(right)
-            meant[loc] = right[-1]
+        if problem["type"] == "extra_forbidden" and (right := _meant(str(loc[-1]), missing.get(loc[:-1]))) is not None:
+            missing[loc[:-1]].remove(right)
+            meant[loc] = right
     for problem in problems:
         loc, kind = problem["loc"], problem["type"]
         if loc in meant:
             yield loc, f"is unknown here; write {meant[loc]}"
-        elif kind != "missing" or loc in missing:
+        elif kind != "missing" or str(loc[-1]) in missing[loc[:-1]]:
             yield loc, _WORDS.get(kind) or _bare(str(problem["msg"]))
 
 
@@ -93,8 +96,7 @@ def _bare(message: str) -> str:
     return message.removeprefix("Value error, ").replace("Input should be ", "must be ", 1)
 
 
-def _meant(loc: tuple[int | str, ...], missing: set[tuple[int | str, ...]]) -> tuple[int | str, ...] | None:
+def _meant(unknown: str, missing: set[str] | None) -> str | None:
     """Of the missing names beside an unknown one the one that it looks like."""
-    beside = {str(other[-1]): other for other in missing if other[:-1] == loc[:-1]}
-    alike = difflib.get_close_matches(str(loc[-1])[:_MAX_NAME], sorted(beside), n=1)
-    return beside[alike[0]] if alike else None
+    alike = difflib.get_close_matches(unknown[:_MAX_NAME], sorted(missing), n=1) if missing else []
+    return alike[0] if alike else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
+from contract.canonical import InvalidJson, canonical_json, check_shape
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
 from control_plane.descriptor import DatasetManifest
@@ -20,6 +21,10 @@ from control_plane.yaml_reader import Document, UnreadableFile, read_document
 DESCRIPTOR_FILES = ("descriptor.yaml", "descriptor.yml", "descriptor.json")
 _RESERVED = frozenset({"policies"})
 _DATASET_SUFFIXES = frozenset({".sql", ".yaml", ".yml", ".parquet", ".csv", ".duckdb"})
+
+MAX_PUBLISHED_BYTES: Final = 128 * 1024
+MAX_PUBLISHED_VALUES: Final = 8_000
+"""Of what one dataset adds to a card, which has bounds of its own and is everybody's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +37,17 @@ class InvalidDataset:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """What was read at one moment. ``invalid`` is keyed by folder and, where known, dataset name."""
+    """What was read at one moment.
+
+    ``invalid`` is keyed by folder and, where known, dataset name, never by that of a dataset in
+    ``datasets``. ``faults`` is keyed by folder alone.
+    """
 
     folder: Path
     datasets: Mapping[str, DatasetManifest]
     invalid: Mapping[str, str]
     folders: Mapping[str, Path]
+    faults: Mapping[str, str] = field(default_factory=dict)
 
     def lookup(self, dataset: str) -> DatasetManifest | InvalidDataset | None:
         """The dataset, what is wrong with it, or ``None`` where no such dataset was ever registered."""
@@ -74,6 +84,7 @@ class Registry:
             datasets=MappingProxyType(datasets),
             invalid=MappingProxyType(invalid),
             folders=MappingProxyType({**self.folders, dataset: folder}),
+            faults=self.faults,
         )
 
 
@@ -85,27 +96,43 @@ def load_registry(folder: Path) -> Registry:
     and holds none is listed as invalid. ``policies`` is not a dataset.
     """
     found = [item for child in dataset_folders(folder) if (item := examine(child)) is not None]
-    times = Counter(item.manifest.dataset for item in found if item.manifest is not None)
     datasets: dict[str, DatasetManifest] = {}
-    invalid: dict[str, str] = {}
     folders: dict[str, Path] = {}
-    for item in found:
-        manifest = item.manifest
-        if manifest is not None and times[manifest.dataset] == 1:
-            datasets[manifest.dataset] = manifest
-            folders[manifest.dataset] = item.folder
-            continue
-        error_text = in_one_line(item.faults)
-        if manifest is not None:
-            error_text = f"dataset: {manifest.dataset} is described by {times[manifest.dataset]} folders"
-        for name in {item.folder.name, item.dataset}:
-            invalid[name] = f"{item.file}: {error_text}"
+    faulty: list[tuple[Examined, str]] = []
+    for item, why in zip(found, _claims(found), strict=True):
+        if item.manifest is None or why is not None:
+            faulty.append((item, f"{item.file}: {why or in_one_line(item.faults)}"))
+        else:
+            datasets[item.manifest.dataset], folders[item.manifest.dataset] = item.manifest, item.folder
+    invalid: dict[str, str] = {}
+    for item, error in faulty:  # a name that is served is not also broken: a card names each once
+        names = {item.folder.name, item.dataset} - datasets.keys()
+        invalid |= dict.fromkeys(names or {item.file}, error)
     return Registry(
         folder=folder,
         datasets=MappingProxyType(datasets),
         invalid=MappingProxyType(invalid),
         folders=MappingProxyType(folders),
+        faults=MappingProxyType({item.folder.name: error for item, error in faulty}),
     )
+
+
+def _claims(found: list[Examined]) -> Iterator[str | None]:
+    """Of each folder why it may not have the name of its dataset, ``None`` where it may.
+
+    A folder of that name has it, broken or not: whoever writes another takes nobody's dataset
+    down, and stands in for none. Where there is none, and several claim the name, none has it.
+    """
+    times = Counter(item.manifest.dataset for item in found if item.manifest is not None)
+    at_home = {item.dataset for item in found if item.folder.name == item.dataset}
+    for item in found:
+        name = item.dataset
+        if item.manifest is None or item.folder.name == name:
+            yield None
+        elif name in at_home:
+            yield f"dataset: {name} is the dataset of the folder {name}; give this one its own name"
+        else:
+            yield f"dataset: {name} is described by {times[name]} folders" if times[name] > 1 else None
 
 
 def dataset_folders(folder: Path) -> list[Path]:
@@ -138,7 +165,20 @@ class Examined:
 
 
 def examine(folder: Path) -> Examined | None:
-    """The descriptor of a folder with all that is wrong with it; ``None`` where the folder is no dataset's."""
+    """The descriptor of a folder with all that is wrong with it; ``None`` where the folder is no dataset's.
+
+    Whatever is in it, nothing is raised.
+    """
+    try:
+        return _examined(folder)
+    except OSError as error:
+        told = f"the folder cannot be read: {error.strerror}"
+    except Exception as error:  # its texts may be from the file
+        told = f"the folder cannot be read ({type(error).__name__})"
+    return Examined(folder, folder.name, folder.name, None, (ModelFault(None, "", told),), Document(None, None))
+
+
+def _examined(folder: Path) -> Examined | None:
     empty = Document(None, None)
 
     def wrong(file: str, *faults: ModelFault, dataset: str = folder.name, document: Document = empty) -> Examined:
@@ -164,7 +204,7 @@ def examine(folder: Path) -> Examined | None:
         manifest = DatasetManifest.model_validate(raw)
     except ValidationError as error:
         return wrong(file, *all_faults(error, document), dataset=dataset, document=document)
-    problems = tuple(file_problems(folder, manifest, document))
+    problems = (*_unwritable(manifest), *file_problems(folder, manifest, document))
     if problems:
         return wrong(file, *problems, dataset=dataset, document=document)
     return Examined(folder, dataset, file, manifest, (), document)
@@ -173,9 +213,13 @@ def examine(folder: Path) -> Examined | None:
 def file_problems(folder: Path, manifest: DatasetManifest, document: Document) -> Iterator[ModelFault]:
     """Files that a descriptor names and that are not there, or not inside its folder."""
     for number, table in enumerate(manifest.tables):
-        if table.file is not None and _inside(folder, table.file) is None:
-            place = document.where(("tables", number, "file"))
+        if table.file is None:
+            continue
+        place, path = document.where(("tables", number, "file")), _inside(folder, table.file)
+        if path is None:
             yield ModelFault(*place, f"{table.file[:80]!r} leaves the dataset's folder; copy the file into it")
+        elif path.exists() and not path.is_file():  # a pipe would be waited for, for ever
+            yield ModelFault(*place, f"{table.file[:80]!r} is no regular file")
     for number, capability in enumerate(manifest.capabilities):
         if capability.template is None:
             continue
@@ -187,6 +231,25 @@ def file_problems(folder: Path, manifest: DatasetManifest, document: Document) -
             yield ModelFault(*place, f"{name!r} does not exist; write it, or correct the name")
 
 
+def _unwritable(manifest: DatasetManifest) -> Iterator[ModelFault]:
+    """What cannot be signed, or would take a card that others are on beyond its bounds."""
+    try:
+        canonical_json(manifest.model_dump(mode="json"))
+        published = canonical_json(manifest.on_card())
+        check_shape(published, max_values=MAX_PUBLISHED_VALUES)
+    except InvalidJson as error:
+        yield ModelFault(None, "", f"it cannot be on a card: {error}")
+    except ValueError:
+        yield ModelFault(None, "", "it cannot be on a card: it holds what JSON has no form for")
+    else:
+        if len(published) > MAX_PUBLISHED_BYTES:
+            yield ModelFault(None, "", f"it cannot be on a card: it takes more than {MAX_PUBLISHED_BYTES} bytes of one")
+
+
 def _inside(folder: Path, name: str) -> Path | None:
-    path = (folder / name).resolve()
+    """Where a file is; ``None`` where that is outside, or no place at all."""
+    try:
+        path = (folder / name).resolve()
+    except (ValueError, RuntimeError, OSError):  # NUL, text that is no Unicode, links in a circle, a name too long
+        return None
     return path if path.is_relative_to(folder.resolve()) else None

@@ -12,6 +12,7 @@ import hashlib
 import os
 import select
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
@@ -51,13 +52,20 @@ def file_facts(folder: Path, files: Iterable[str]) -> SourceFacts:
         if not path.is_relative_to(root):
             raise _fault("file", f"{folder.name}/{name}: the file lies outside the dataset's folder")
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=_not_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise _fault("file", f"{folder.name}/{name}: is no regular file")
                 newest = max(newest, os.fstat(file.fileno()).st_mtime)
                 digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise _fault("file", f"{folder.name}/{name}: cannot be read: {error.strerror}; is it there?") from error
     revision = f"sha256-{digest('dataset-agent/revision/1', digests)[:32]}"
     return SourceFacts(revision, datetime.fromtimestamp(newest, UTC) if digests else None)
+
+
+def _not_waiting(path: str, flags: int) -> int:
+    """Open what may have become a pipe, which nobody may ever write to."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def command_facts(folder: Path, command: Sequence[str], *, timeout: float = COMMAND_TIMEOUT) -> SourceFacts:

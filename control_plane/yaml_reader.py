@@ -14,6 +14,8 @@ from contract.ids import is_slug
 
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_NESTING: Final = 24
+MAX_NUMBER_CHARS: Final = 32
+_NUMBERS: Final = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _TOLD_LINE: Final = re.compile(r"line ([0-9]{1,9}): ")
 
 
@@ -27,7 +29,7 @@ class UnreadableFile(ValueError):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader without aliases (they expand exponentially), duplicate keys or deep nesting."""
+    """SafeLoader without aliases (they expand exponentially), duplicate keys, deep nesting or endless numbers."""
 
     depth = 0
 
@@ -39,6 +41,7 @@ class _StrictLoader(yaml.SafeLoader):
             raise UnreadableFile(f"line {self.line + 1}: nested deeper than {MAX_NESTING}")
         node: yaml.Node | None = super().compose_node(parent, index)
         self.depth -= 1
+        _check_number(node)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -59,6 +62,7 @@ class Document:
 
     value: Any
     node: yaml.Node | None = field(repr=False, compare=False)
+    _members: dict[int, dict[Any, yaml.Node]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def place(self, path: Sequence[int | str]) -> str:
         """A part's place for people, such as ``line 31: capabilities[1] (read).effect``."""
@@ -76,9 +80,20 @@ class Document:
             value = _member(value, part)
             if isinstance(part, int) and isinstance(value, dict) and _is_name(value.get("name")):
                 text += f" ({value['name']})"
-            node = _child(node, part)
+            node = self._child(node, part)
             line = line if node is None else _line(node)
         return (line if self.node else None), text.lstrip(".")
+
+    def _child(self, node: yaml.Node | None, part: int | str) -> yaml.Node | None:
+        """The part of a node. Members are listed once: a file may have as many faults as members."""
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            child: yaml.Node = node.value[part]
+            return child
+        if isinstance(node, yaml.MappingNode):
+            if id(node) not in self._members:
+                self._members[id(node)] = {key.value: value for key, value in node.value if _is_scalar(key)}
+            return self._members[id(node)].get(part)
+        return None
 
 
 def read_document(path: Path) -> Document:
@@ -107,10 +122,16 @@ def parse_document(data: bytes) -> Document:
         raise UnreadableFile("is not UTF-8") from error
     except yaml.YAMLError as error:
         raise UnreadableFile(_one_line(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise (
-            error if isinstance(error, UnreadableFile) else UnreadableFile("holds a value that is not valid")
-        ) from error
+    except UnreadableFile:
+        raise
+    except Exception as error:  # what the library makes values with raises what it pleases: !!bool x a KeyError
+        raise UnreadableFile("holds a value that is not valid") from error
+
+
+def _check_number(node: yaml.Node | None) -> None:
+    """Digits without end, and those in base 60 that a time such as 12:30:00 is read as, cost more than they say."""
+    if node is not None and node.tag in _NUMBERS and (len(node.value) > MAX_NUMBER_CHARS or ":" in node.value):
+        raise UnreadableFile(f"line {_line(node)}: a number is too long, or holds a colon; put text in quotes")
 
 
 def _member(value: Any, part: int | str) -> Any:
@@ -119,13 +140,8 @@ def _member(value: Any, part: int | str) -> Any:
     return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
 
 
-def _child(node: yaml.Node | None, part: int | str) -> yaml.Node | None:
-    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-        child: yaml.Node = node.value[part]
-        return child
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == part), None)
-    return None
+def _is_scalar(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode)
 
 
 def _is_name(value: Any) -> bool:

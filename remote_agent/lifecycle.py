@@ -105,6 +105,10 @@ class Lifecycle:
                 self.fault = error.message
                 log.error("reload refused, the old version stays in force: %s", error.message)
                 return
+            except Exception as error:
+                self.fault = f"the reload failed with {type(error).__name__}: see what was edited last"
+                log.error("reload refused, the old version stays in force: %s", type(error).__name__)
+                return
             self.fault = None
             take_over(self.service.signer, keys)  # first: a card that is being signed is another generation's
             self.service.trust, self.service.world = trust, world

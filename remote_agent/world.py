@@ -43,7 +43,12 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
     invalid = dict(registry.invalid)
     scratch = engines_folder(settings)
     for name in registry.datasets:
-        opened = await _open(registry, name, settings, mask_key, scratch)
+        if _is_taken(before, name, registry):
+            opened: ServedDataset | str = (
+                f"{name} is served from another folder, which is faulty: give this one its own"
+            )
+        else:
+            opened = await _open(registry, name, settings, mask_key, scratch)
         if isinstance(opened, str):
             invalid[name] = opened
         else:
@@ -51,7 +56,7 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
     evaluator = evaluator_for(settings, policies)
     if isinstance(evaluator, HttpEvaluator):
         await evaluator.warm()
-    outdated = _go_on(before, datasets, invalid)
+    outdated = _go_on(before, registry, datasets, invalid)
     for name, why in invalid.items():
         log.warning("dataset %s is not served: %s", name, why)
     for name, why in outdated.items():
@@ -67,11 +72,21 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
     )
 
 
-def _go_on(before: World | None, datasets: dict[str, ServedDataset], invalid: dict[str, str]) -> dict[str, str]:
-    """Take over what was served and is broken now, and why it is. One whose folder is gone, or another's, is not."""
+def _is_taken(before: World | None, name: str, registry: Registry) -> bool:
+    """Whether the dataset is served from a folder that is there and faulty, so that no other stands in for it."""
+    served = None if before is None else before.datasets.get(name)
+    return served is not None and served.folder != registry.path(name).name and served.folder in registry.faults
+
+
+def _go_on(
+    before: World | None, registry: Registry, datasets: dict[str, ServedDataset], invalid: dict[str, str]
+) -> dict[str, str]:
+    """Take over what was served and whose folder is broken now, and why it is. One whose folder is gone is not."""
     outdated: dict[str, str] = {}
     for name, served in before.datasets.items() if before is not None else ():
-        why = invalid.get(name) or invalid.get(served.folder)
+        why = registry.faults.get(served.folder)
+        if why is None and name in registry.datasets and registry.path(name).name == served.folder:
+            why = invalid.get(name)  # its folder is right, and what is in it cannot be opened
         if name not in datasets and why is not None:
             datasets[name], outdated[name] = served, why
             invalid.pop(name, None)
@@ -126,6 +141,9 @@ async def _open(
         return error.message
     except OSError as error:
         return f"{error.filename or folder}: {error.strerror}"
+    except Exception as error:  # whatever it is, the others are served; its text may be from a file
+        log.error("dataset %s cannot be opened: %s", name, type(error).__name__)
+        return f"{folder.name}: it cannot be opened ({type(error).__name__})"
 
 
 async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> ServedDataset:
