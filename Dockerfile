@@ -4,10 +4,12 @@ ARG PYTHON_IMAGE=python:3.13-slim
 FROM ${PYTHON_IMAGE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-COPY deploy/requirements-runtime.lock deploy/requirements-build.lock ./
+COPY deploy/requirements-*.lock ./
+# Datasets whose tables lie in BigQuery: --build-arg EXTRAS=bigquery
+ARG EXTRAS=
 # Arrow Flight, headers and other people's tests are a tenth of the image and never loaded.
 RUN python -m venv /opt/dataset-agent \
- && /opt/dataset-agent/bin/pip install --require-hashes -r requirements-runtime.lock \
+ && /opt/dataset-agent/bin/pip install --require-hashes -r "requirements-runtime${EXTRAS:+-$EXTRAS}.lock" \
  && find /opt/dataset-agent -depth \( -path '*/pyarrow/tests' -o -path '*/pyarrow/include' \
       -o -path '*/pyarrow/*flight*' -o -path '*/google/genai/tests' \) -exec rm -rf {} +
 RUN python -m venv /opt/build \
