@@ -26,6 +26,8 @@ from tests.dataset_agent.command_line import PATIENCE_S, CommandLine, environmen
 from tests.remote_agent.long_world import held, until
 from tests.running_agent import RunningAgent
 
+pytestmark = pytest.mark.live
+
 CALL = ("call", "compare_batches", "--as", "analyst", "--dataset", "purification-batches")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

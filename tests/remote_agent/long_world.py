@@ -32,7 +32,7 @@ from tests.running_agent import Asker, RunningAgent, message
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
 PEOPLE = {"process_engineer": "u-eng-01", "analyst": "u-ana-01"}
 BINDINGS = ("JSONRPC", "HTTP+JSON")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def until(holds: Callable[[], Any]) -> Any:
