@@ -64,12 +64,19 @@ class _Filters:
 def capabilities_of(source: SourceTable, facts: TableFacts) -> list[ScaffoldCapability]:
     """One or two for a table: a summary only where there is something to group by or to average."""
     shown = [c for c in source.columns if not is_personal(c)][:_MOST_SHOWN]
-    filters, groups = _filters(shown, facts), _groups(shown, facts)
-    made = [_list(source, shown, filters, facts)]
+    alias = _alias(source)
+    filters, groups = _filters(shown, facts, alias), _groups(shown, facts)
+    made = [_list(source, shown, filters, _order(shown, facts, alias), alias)]
     measures = _measures(shown, facts)
     if groups or measures:
-        made.append(_summary(source, filters, groups[:1], measures))
+        made.append(_summary(source, filters, groups[:1], measures, alias))
     return made
+
+
+def _alias(source: SourceTable) -> str:
+    """A name for the table in its templates that is none of its columns' names, nor its own."""
+    taken = {source.name, *(column.name for column in source.columns)}
+    return next(name for name in ("t", *(f"t{number}" for number in range(len(taken) + 1))) if name not in taken)
 
 
 def _flat(column: SourceColumn) -> bool:
@@ -85,7 +92,7 @@ def _groups(shown: Sequence[SourceColumn], facts: TableFacts) -> list[SourceColu
     return sorted(few, key=lambda column: -len(facts.of(column).values))[:_MOST_FILTERS]
 
 
-def _filters(shown: Sequence[SourceColumn], facts: TableFacts) -> _Filters:
+def _filters(shown: Sequence[SourceColumn], facts: TableFacts, alias: str) -> _Filters:
     found = _Filters()
     for column in _groups(shown, facts):
         parameter: dict[str, Any] = {
@@ -97,7 +104,7 @@ def _filters(shown: Sequence[SourceColumn], facts: TableFacts) -> _Filters:
         if values := facts.of(column).values:
             parameter["values"] = list(values)
         found.parameters.append(parameter)
-        found.conditions.append(f"(@{column.name} IS NULL OR t.{column.name} = @{column.name})")
+        found.conditions.append(f"(@{column.name} IS NULL OR {alias}.{column.name} = @{column.name})")
     moment = _moment(shown)
     if moment is not None and moment.type is not None:
         words, utc = _words(moment.name), " (UTC)" if moment.type is S.TIMESTAMP else ""
@@ -111,7 +118,7 @@ def _filters(shown: Sequence[SourceColumn], facts: TableFacts) -> _Filters:
                 day = f"{moment.type.value}({day})"
             text = f"Only rows with a {words} on this day{utc} {said}."
             found.parameters.append({"name": name, "type": "DATE", "nullable": True, "description": text})
-            found.conditions.append(f"(@{name} IS NULL OR t.{moment.name} {sign} {day})")
+            found.conditions.append(f"(@{name} IS NULL OR {alias}.{moment.name} {sign} {day})")
     return found
 
 
@@ -119,19 +126,19 @@ def _moment(shown: Sequence[SourceColumn]) -> SourceColumn | None:
     return next((column for column in shown if column.type in _MOMENTS and _flat(column)), None)
 
 
-def _order(shown: Sequence[SourceColumn], facts: TableFacts) -> list[str]:
+def _order(shown: Sequence[SourceColumn], facts: TableFacts, alias: str) -> list[str]:
     """Terms that put every row in its place: a key where there is one, else all columns that have an order."""
     flat = [column for column in shown if _flat(column)]
     moment = _moment(shown)
-    first = [f"t.{moment.name} DESC"] if moment is not None else []
+    first = [f"{alias}.{moment.name} DESC"] if moment is not None else []
     key = next((c for c in flat if facts.rows and facts.of(c).distinct == facts.rows and not facts.of(c).nulls), None)
     if key is not None:
-        return [*first, *([f"t.{key.name}"] if key is not moment else [])]
-    return [*first, *(f"t.{column.name}" for column in flat if column is not moment)] or ["1"]
+        return [*first, *([f"{alias}.{key.name}"] if key is not moment else [])]
+    return [*first, *(f"{alias}.{column.name}" for column in flat if column is not moment)] or ["1"]
 
 
 def _list(
-    source: SourceTable, shown: Sequence[SourceColumn], filters: _Filters, facts: TableFacts
+    source: SourceTable, shown: Sequence[SourceColumn], filters: _Filters, order: Sequence[str], alias: str
 ) -> ScaffoldCapability:
     words = _words(source.name)
     paging = [
@@ -152,14 +159,14 @@ def _list(
             "description": "How many rows to leave out before the page.",
         },
     ]
-    columns = ",\n  ".join(f"t.{column.name} AS {column.name}" for column in shown)
+    columns = ",\n  ".join(f"{alias}.{column.name} AS {column.name}" for column in shown)
     lines = [
         f"-- Rows of {source.name}, a page at a time. A filter holds where its parameter is given.",
         f"SELECT\n  {columns}",
-        f"FROM {source.name} AS t",
+        f"FROM {source.name} AS {alias}",
         *filters.where(),
         # Every row has one place, so that pages neither overlap nor leave a gap.
-        f"ORDER BY {', '.join(_order(shown, facts))}",
+        f"ORDER BY {', '.join(order)}",
         "LIMIT @page_size OFFSET @skip",
     ]
     return ScaffoldCapability(
@@ -176,21 +183,25 @@ def _list(
 
 
 def _summary(
-    source: SourceTable, filters: _Filters, groups: Sequence[SourceColumn], measures: Sequence[SourceColumn]
+    source: SourceTable,
+    filters: _Filters,
+    groups: Sequence[SourceColumn],
+    measures: Sequence[SourceColumn],
+    alias: str,
 ) -> ScaffoldCapability:
     words = _words(source.name)
-    outputs = [f"t.{column.name} AS {column.name}" for column in groups] + ["COUNT(*) AS row_count"]
+    outputs = [f"{alias}.{column.name} AS {column.name}" for column in groups] + ["COUNT(*) AS row_count"]
     results = [_result(column) for column in groups]
     results.append({"name": "row_count", "type": "INT64"})
     for column in measures:
-        outputs.append(f"ROUND(AVG(CAST(t.{column.name} AS FLOAT64)), 2) AS mean_{column.name}")
+        outputs.append(f"ROUND(AVG(CAST({alias}.{column.name} AS FLOAT64)), 2) AS mean_{column.name}")
         results.append({"name": f"mean_{column.name}", "type": "FLOAT64"})
-    grouped = ", ".join(f"t.{column.name}" for column in groups)
+    grouped = ", ".join(f"{alias}.{column.name}" for column in groups)
     told = f" by {_words(groups[0].name)}" if groups else ""
     lines = [
         f"-- How many rows of {source.name} there are{told}, and their means. NULLs are left out of a mean.",
         "SELECT\n  " + ",\n  ".join(outputs),
-        f"FROM {source.name} AS t",
+        f"FROM {source.name} AS {alias}",
         *filters.where(),
         *([f"GROUP BY {grouped}", f"ORDER BY {grouped}", f"LIMIT {_MOST_GROUPS}"] if groups else []),
     ]

@@ -7,6 +7,7 @@ written instead, and what was changed is told.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from queries.source_columns import SourceColumn, arrow_columns, csv_columns, wit
 from queries.typed import Type
 
 _MOST_TABLES: Final = 20
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _KINDS: Final = {
     ".csv": ".csv",
     ".parquet": ".parquet",
@@ -73,6 +75,8 @@ def _csv(path: Path, data: Path, name: str, null: Sequence[str]) -> SourceTable:
     found = csv_columns(path, path.name, null)
     names = column_names(column.name for column in found)
     columns, notes = _named(found, names)
+    if all(_NUMBER.fullmatch(column.name) for column in found):
+        notes += ("its first line holds numbers, and names no column: has the file a header?",)
     if not null and all(old == new for old, new in names.items()):
         shutil.copyfile(path, data / f"{name}.csv")
         return SourceTable(name, columns, notes, file=f"data/{name}.csv")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ BATCH_ROWS: Final = 65_536
 _MAX_LINE: Final = 2**21
 _MAX_COLUMNS: Final = 2_000
 _LINE: Final = re.compile(r"CSV Error on Line: ([0-9]{1,12})")
+_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _FIELDS: Final = re.compile(r"Expected Number of Columns: ([0-9]{1,6}) Found: ([0-9]{1,6})")
 
 
@@ -31,7 +33,9 @@ def read_header(path: Path, source: str) -> tuple[str, ...]:
     try:
         # What is not UTF-8 further below, and read ahead, is told with its own line.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            names = next(csv.reader(_bounded(file, source), strict=True), None)
+            lines = _bounded(file, source)
+            first = next(lines, "")
+            names = next(csv.reader(chain([first], lines), strict=True), None)
             "".join(names or ()).encode()
     except (UnicodeEncodeError, csv.Error) as error:
         raise DataError(source, "line 1: the header is not UTF-8, or its quotes are not closed") from error
@@ -39,6 +43,12 @@ def read_header(path: Path, source: str) -> tuple[str, ...]:
         raise DataError(source, f"cannot be read: {error.strerror}") from error
     if not names:
         raise DataError(source, "is empty: its first line must name the columns")
+    if len(names) == 1 and (other := _separated_by(first, names[0])):
+        raise DataError(
+            source,
+            f"line 1: looks as if {other} separate the fields: separate them by commas, write 1.50 for 1,50, "
+            "or put the name of an only column in quotes",
+        )
     if len(names) > _MAX_COLUMNS:
         raise DataError(source, f"line 1: more than {_MAX_COLUMNS} columns; are they separated by commas?")
     if any(not name for name in names):
@@ -47,6 +57,17 @@ def read_header(path: Path, source: str) -> tuple[str, ...]:
         twice = next(n for n, name in enumerate(names) if name in names[:n])
         raise DataError(source, f"line 1: column {twice + 1} has the name of another; give it its own")
     return tuple(names)
+
+
+def _separated_by(line: str, name: str) -> str | None:
+    """What seems to part the names of a header that has no comma; ``None`` where it is in quotes, or one name."""
+    if line.startswith('"'):
+        return None
+    for mark, said in _SEPARATORS.items():
+        parts = [part.strip(' "') for part in name.split(mark)]
+        if len(parts) > 1 and all(parts) and len(set(parts)) == len(parts):
+            return said
+    return None
 
 
 def _bounded(file: Any, source: str) -> Iterator[str]:

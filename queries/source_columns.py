@@ -24,6 +24,15 @@ _WHOLE: Final = r"^-?(0|[1-9][0-9]*)(\.0)?$"
 _GAPS: Final = r"\.0$"
 _PADDED: Final = r"^-?0[0-9]"
 _DIGITS: Final = r"^-?[0-9.]+$"
+_WIDE: Final = r"^-?[0-9]{19,}$"
+_AMOUNT: Final = r"([0-9][0-9,']*(\.[0-9]*)?|[0-9]{1,3}(\.[0-9]{3})*,[0-9]+)"
+_ALIKE: Final = (
+    (r"^-?[0-9]+(\.0)?$", "whole numbers, some too large for INT64: as text they keep every digit"),
+    (r"^[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4}( .*)?$", "days in another form: write 2024-02-29 for a DATE"),
+    (r"^[0-9]{4}([-/.][0-9]{2}){2}[ T].*$", "times in another form: write 2024-02-29T13:45:00Z for a TIMESTAMP"),
+    (rf"^[-+(]?[$€£]? ?{_AMOUNT} ?[%$€£)]?$", "numbers in another form: write 1500.25 for a number"),
+)
+"""Forms of text that are none of a type and may be meant as one, and what to say of a column of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,7 @@ class _Guess:
     digits: bool = True
     padded: bool = False
     gaps: bool = False
+    alike: list[tuple[str, str]] = field(default_factory=lambda: list(_ALIKE))
 
     def add(self, text: Any) -> None:
         held = text.drop_null()
@@ -118,6 +128,9 @@ class _Guess:
             self.padded = self.padded or _some(held, _PADDED)
             self.gaps = self.gaps or _some(held, _GAPS)
         self.digits = self.digits and _every(_written(held), _DIGITS)
+        if self.alike:
+            written = _written(held)
+            self.alike = [(form, why) for form, why in self.alike if _every(written, form)]
         word = pc.is_in(held, pa.array(NULL_WORDS))
         some = pc.any(word, min_count=0).as_py()
         if some:
@@ -143,8 +156,9 @@ class _Guess:
             return SourceColumn(
                 name, S.STRING, why=f"{self.emptied[0].value} but for the text {word}: try --null {word}"
             )
-        codes = self.digits and self.padded
-        return SourceColumn(name, S.STRING, why="text, to keep leading zeros" if codes else "")
+        if self.digits and self.padded:
+            return SourceColumn(name, S.STRING, why="text, to keep leading zeros")
+        return SourceColumn(name, S.STRING, why=self.alike[0][1] if self.alike else "")
 
 
 def _some(text: Any, form: str) -> bool:
@@ -159,7 +173,7 @@ def _is(kind: SqlType, text: Any) -> bool:
     """Whether all are of the type. A number with leading zeros is a code, one with decimals no whole number."""
     if kind is S.INT64 and not _every(_written(text), _WHOLE):
         return False
-    if kind is S.FLOAT64 and _some(text, rf"{_PADDED}*$"):
+    if kind is S.FLOAT64 and (_some(text, rf"{_PADDED}*$") or _some(text, _WIDE)):
         return False
     read = read_values(kind, text)
     if read.wrong is not None:
