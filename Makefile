@@ -61,8 +61,9 @@ test-governing: setup ## thousands of random scopes over shipped and hostile tem
 test-oracle: setup ## GoogleSQL's meaning against ZetaSQL, with the counts; ORACLE='--write' renews the vectors
 	$(BIN)/python -m tests.oracle $(or $(ORACLE),--random 1000)
 
-test-hostile: setup ## hostile templates and arguments under real limits: time, memory, foreign rows (minutes)
+test-hostile: setup ## hostile templates and arguments under real limits: time, memory, foreign rows; killed clients (minutes)
 	$(BIN)/python -m tests.queries.hostile_main $(HOSTILE)
+	$(BIN)/python -m tests.queries.leaving_main
 
 mutants: setup ## takes every check out, one at a time, and shows which test fails without it (minutes)
 	$(BIN)/python -m mutants

@@ -35,10 +35,8 @@ urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), he
 """
 
 
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
-    """An agent with one capability that would run for an hour, and may for ten minutes."""
-    folder = tmp_path_factory.mktemp("slow")
+def slow_datasets(folder: Path) -> Path:
+    """The shipped datasets with one capability that would run for an hour."""
     datasets = Path(shutil.copytree(SHIPPED_DATASETS, folder / "datasets"))
     descriptor, people = datasets / DATASET / "descriptor.yaml", datasets / "principals.yaml"
     raw = yaml.safe_load(descriptor.read_text())
@@ -61,7 +59,14 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
     for person in known["principals"]:
         person["entitlements"].setdefault(DATASET, []).append(GRIND)
     people.write_text(yaml.safe_dump(known, sort_keys=False))
-    with running_agent(agent_home(folder / "home", datasets=datasets, query_timeout=600)) as agent:
+    return datasets
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
+    """An agent with the slow capability, which may run for ten minutes."""
+    folder = tmp_path_factory.mktemp("slow")
+    with running_agent(agent_home(folder / "home", datasets=slow_datasets(folder), query_timeout=600)) as agent:
         yield agent
 
 
