@@ -246,8 +246,8 @@ async def record(trail: Trail, service: Service) -> Receipt:
 
     A row that is being written is not taken back, so from here on the call is past cancelling.
     """
-    trail.recorded = True
     row = trail.row(service.agent_id, service.clock())
+    trail.recorded = True
     trail.receipt = receipt = await past_cancelling(service.ledger.append_async(row))
     return receipt
 

@@ -135,7 +135,8 @@ class GovernedRequestHandler(NoPushNotifications):
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         owner = caller_of(context).owner
         for task_id, running in self._running.items():
-            if running.owner == owner:  # the end takes the place of what is remembered here
+            # The end takes the place of what is remembered here; one that is there already must not lose it.
+            if running.owner == owner and not running.is_over:
                 self._tasks.remember(owner, working(task_id, running.context_id, running.progress))
         return self._tasks.page(owner, params)
 
@@ -246,7 +247,7 @@ class GovernedRequestHandler(NoPushNotifications):
 
     def _owned(self, owner: Owner, task_id: str) -> Task:
         running = self._running_of(owner, task_id)
-        if running is not None:
+        if running is not None and not running.is_over:
             return working(task_id, running.context_id, running.progress)
         task = self._tasks.find(owner, task_id)
         if task is None:

@@ -69,6 +69,11 @@ class Running:
         """Whether it ended without an outcome."""
         return self._work.done() and (self._work.cancelled() or self._work.exception() is not None)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its answer is kept already, or there will be none."""
+        return self._work.done()
+
     def is_of(self, owner: Owner) -> bool:
         """Whether it is theirs: whoever the client named when it sent it, and the verified person once there is one."""
         return owner in (self.sender, self.owner)

@@ -189,9 +189,14 @@ class Spool:
         """Forget a result and delete its file; who reads it goes on reading."""
         with self._lock:
             held = self._held.pop(result_id, None)
-            if held is not None:
+            if held is None:
+                return
+            try:
                 held.sealed.path.unlink(missing_ok=True)
-                self.give_back(held.terms.owner, held.sealed.stored)
+            except OSError as error:  # what is left takes its room until the next start, and stops nothing else
+                log.error("a stored result cannot be deleted: %s", error.strerror)
+                return
+            self.give_back(held.terms.owner, held.sealed.stored)
 
     def sweep(self) -> None:
         """Drop what has expired."""

@@ -107,7 +107,8 @@ class ChunkReader:
         """Raises ``OSError``."""
         self._sealed = sealed
         self._cipher = AESGCM(sealed.key)
-        self._descriptor = os.open(sealed.path, os.O_RDONLY | os.O_NOFOLLOW)
+        # What has become a pipe is not waited for: reading it fails.
+        self._descriptor = os.open(sealed.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
 
     def read(self, number: int) -> bytes:
         """The bytes of a chunk. Raises ``Damaged`` and ``OSError``."""

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 from a2a.server.context import ServerCallContext
-from a2a.types.a2a_pb2 import CancelTaskRequest, Message, Part, Role, SendMessageRequest, TaskState
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    Task,
+    TaskState,
+)
 from a2a.utils.errors import TaskNotCancelableError, UnsupportedOperationError
 
 from contract.extension import EXTENSION_URI
@@ -18,7 +28,7 @@ from remote_agent.caller import Caller, CallerUser
 from remote_agent.door import to_task
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.outcome import Answer, Request
-from remote_agent.running import Faulty, Running
+from remote_agent.running import Faulty, Owner, Running
 from remote_agent.tasks import TaskMemory
 from remote_agent.underway import Underway
 
@@ -109,6 +119,23 @@ async def test_a_task_that_already_has_its_outcome_cannot_be_cancelled() -> None
     with pytest.raises(TaskNotCancelableError):
         await served.on_cancel_task(CancelTaskRequest(id=first.id), context())
     assert [event async for event in stream][-1].status.state == TaskState.TASK_STATE_COMPLETED
+
+
+async def test_a_task_listed_in_the_instant_of_its_end_keeps_its_outcome() -> None:
+    path, listed = Path(), []
+
+    class Listing(TaskMemory):
+        def remember(self, owner: Owner, task: Task) -> None:
+            super().remember(owner, task)
+            if task.status.state == TaskState.TASK_STATE_COMPLETED:  # who lists comes before who forgets that it ran
+                listed.append(asyncio.ensure_future(served.on_list_tasks(ListTasksRequest(), context())))
+
+    served = GovernedRequestHandler(path, no_card, no_card, Listing(10))
+    path.go.set()
+    ended: Any = await served.on_message_send(message(), context())
+    (page,) = (await listed[0]).tasks
+    found: Any = await served.on_get_task(GetTaskRequest(id=ended.id), context())
+    assert {page.status.state, found.status.state} == {TaskState.TASK_STATE_COMPLETED}
 
 
 async def test_two_messages_cannot_be_answered_under_one_task() -> None:
