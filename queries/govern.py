@@ -18,7 +18,7 @@ from contract.schema import Column, Mode, SqlType, Table
 from contract.scope import Mask, Sensitivity
 from contract.verdict import NotGranted, Reason
 from queries.conditions import ROW, Condition, conditions_of, stored, test_of
-from queries.groups import is_stored_subject
+from queries.groups import hides_sums, is_stored_subject
 from queries.masks import masked
 from queries.resolve import base_columns, base_table, is_supplied
 from queries.supplied import attach, bound_fields, reference
@@ -104,7 +104,7 @@ def _check_holder(template: Template, authority: Authority) -> None:
 def _hides_differences(template: Template) -> bool:
     """Whether results of a capability may be subtracted from one another without showing a subject."""
     rule = template.minimum_group
-    return rule is None or (rule.round_counts_to is not None and rule.round_sums_to is not None)
+    return rule is None or (rule.round_counts_to is not None and hides_sums(rule))
 
 
 def _check_reach(template: Template, authority: Authority, table: str, column: str) -> None:

@@ -17,10 +17,12 @@ from sqlglot import exp
 from contract.minimum_group import GroupRule
 from contract.schema import Column, Mode, Parameter, SqlType, Table
 from queries.errors import Refused
+from queries.group_guards import check_no_failing_row, check_no_powers, enough, guard
 from queries.resolve import Resolved, base_table, is_supplied
 from queries.rounding import round_aggregates, summed_type
 
 _STORED: Final = "stored_subject"
+_SPREAD_SIZE: Final = 3
 _SUBJECTS: Final = (SqlType.STRING, SqlType.INT64, SqlType.BYTES)
 _NUMBERS: Final = (SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64)
 _SPREADS: Final = (exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
@@ -49,7 +51,14 @@ def apply_rule(resolved: Resolved, rule: GroupRule, tables: Sequence[Table], par
     for aggregate in aggregates:
         _check_aggregate(aggregate, rule, tables)
     _check_arguments(tree, parameters, rule, aggregates)
-    _require(select, table, subject, rule.size)
+    free = _free(tree, parameters)
+    if free is not None:
+        check_no_failing_row(select, free.name)
+    stored = _stored(table, subject)
+    declared = next(declared for declared in tables if declared.name == rule.table)
+    for aggregate in aggregates:
+        guard(aggregate, stored, declared, rule.size)
+    _require(select, stored, rule.size)
 
 
 def round_results(typed: exp.Query, written: exp.Query, rule: GroupRule) -> None:
@@ -144,6 +153,12 @@ def _check_aggregate(node: exp.Expr, rule: GroupRule, tables: Sequence[Table]) -
         if not all(isinstance(item, (exp.Star, exp.Column)) for item in counted) or node.expressions:
             raise Refused("minimum_group: COUNT takes * or a column, so that it counts no choice of rows", node)
         return
+    if isinstance(node, _SPREADS) and rule.size < _SPREAD_SIZE:
+        raise Refused(
+            f"minimum_group: {_name(node)} and a mean show both values of a group of two; size {_SPREAD_SIZE} at least",
+            node,
+        )
+    check_no_powers(node, _name(node))
     for inner in node.this.walk():
         _check_operand(inner, node, table)
 
@@ -170,9 +185,7 @@ def _check_arguments(
     tree: exp.Query, parameters: Sequence[Parameter], rule: GroupRule, aggregates: Iterable[exp.Expr]
 ) -> None:
     """Free arguments let a caller build two groups that differ by one subject; rounding hides the difference."""
-    free = next(
-        (parameter for parameter in parameters if not _enumerated(parameter) and not _pages(tree, parameter)), None
-    )
+    free = _free(tree, parameters)
     if free is None:
         return
     used = next((node for node in tree.find_all(exp.Parameter) if node.name == free.name), None)
@@ -181,13 +194,23 @@ def _check_arguments(
             raise Refused(f"minimum_group: {_name(aggregate)} cannot be rounded, and @{free.name} is free", aggregate)
         sums = isinstance(aggregate, (exp.Sum, exp.Avg))
         counts = isinstance(aggregate, (exp.Count, exp.Avg))
-        if (counts and rule.round_counts_to is None) or (sums and rule.round_sums_to is None):
-            step = "round_sums_to" if sums and rule.round_sums_to is None else "round_counts_to"
+        if (counts and rule.round_counts_to is None) or (sums and not hides_sums(rule)):
+            step = "round_sums_to" if sums and not hides_sums(rule) else "round_counts_to"
             raise Refused(
                 f"minimum_group: @{free.name} is not one of a few single values, so results could be subtracted; "
                 f"declare its values, or {step}",
                 used,
             )
+
+
+def hides_sums(rule: GroupRule) -> bool:
+    """Whether sums are rounded to more than the whole number that a sum of INT64 is anyway."""
+    return rule.round_sums_to is not None and rule.round_sums_to > 1
+
+
+def _free(tree: exp.Query, parameters: Sequence[Parameter]) -> Parameter | None:
+    """The first parameter from which a caller chooses rows as it likes."""
+    return next((item for item in parameters if not _enumerated(item) and not _pages(tree, item)), None)
 
 
 def _enumerated(parameter: Parameter) -> bool:
@@ -202,16 +225,20 @@ def _pages(tree: exp.Query, parameter: Parameter) -> bool:
     return bool(uses) and all(isinstance(node.parent, (exp.Limit, exp.Offset)) for node in uses)
 
 
-def _require(select: exp.Select, table: exp.Table, subject: Column, size: int) -> None:
+def _stored(table: exp.Table, subject: Column) -> exp.Column:
     column = exp.Column(
         this=exp.to_identifier(subject.name, quoted=True), table=exp.to_identifier(table.alias_or_name, quoted=True)
     )
     column.meta[_STORED] = True
-    enough = exp.GTE(
-        this=exp.Count(this=exp.Distinct(expressions=[column]), big_int=True), expression=exp.Literal.number(size)
-    )
+    return column
+
+
+def _require(select: exp.Select, subject: exp.Column, size: int) -> None:
+    """The condition of the rule; a written one is not computed for a group that is too small, where it might fail."""
+    condition: exp.Expr = enough(subject, size)
     written = select.args.get("having")
-    condition = enough if written is None else exp.And(this=exp.Paren(this=written.this), expression=enough)
+    if written is not None:
+        condition = exp.Case(ifs=[exp.If(this=condition, true=exp.Paren(this=written.this))], default=exp.false())
     select.set("having", exp.Having(this=condition))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,9 @@ def _groups(tables: tuple[Table, ...]) -> list[Entry]:
         alias = "o." if " AS o " in sql else ""
         where = _WHERE.replace("region ", f"{alias}region ")
         loaded = _load(DATASET, sql.format(where, ""), tables, results(declared), (region,), rule)
-        by_hand = sql.format(where, f"HAVING COUNT(DISTINCT {alias}{STORED}) >= 3")
+        by_hand = _contributed(
+            sql.format(where, f"HAVING COUNT(DISTINCT {alias}{STORED}) >= 3"), f"{alias}{STORED}", rule
+        )
         with_stored = tuple(_stored(table, rule) for table in tables)
         out.append(
             Entry(
@@ -96,6 +99,16 @@ def _groups(tables: tuple[Table, ...]) -> list[Entry]:
             )
         )
     return out
+
+
+def _contributed(sql: str, subject: str, rule: GroupRule) -> str:
+    """The query with each aggregate of a column behind the number of subjects that have a value in it."""
+
+    def guarded(found: re.Match[str]) -> str:
+        who = f"CASE WHEN {found['column']} IS NOT NULL THEN {subject} END"
+        return f"CASE WHEN COUNT(DISTINCT {who}) >= {rule.size} THEN {found[0]} END"
+
+    return re.sub(r"(SUM|AVG|COUNT)\((CAST\()?(?P<column>(o\.)?[a-z_]+)( AS FLOAT64\))?\)", guarded, sql)
 
 
 def _stored(table: Table, rule: GroupRule) -> Table:
@@ -143,6 +156,7 @@ def shipped(dataset: str, seed: int) -> World:
         rule, by_hand = capability.minimum_group, None
         if rule is not None:
             held = sql.replace("ORDER BY", f"HAVING COUNT(DISTINCT o.{STORED}) >= {rule.size}\nORDER BY")
+            held = _contributed(held, f"o.{STORED}", rule)
             tables = [_stored(table, rule) for table in manifest.tables]
             by_hand = _load(dataset, held, tables, capability.results, capability.parameters, None)
         loaded = _load(dataset, sql, manifest.tables, capability.results, capability.parameters, rule)
