@@ -30,6 +30,7 @@ _OBLIGING: Final = frozenset({"rows", "columns", "mask"})
 _RULE_PREFIX: Final = "AD-POL-"
 _ACTION: Final = re.compile(r' (?:in context )?for Action::"[^"]*"')
 _FOLLOWS: Final = "unable to find an applicable action"
+_UNKNOWN_ACTION: Final = re.compile(r'unrecognized action `Action::"([^"`]{1,256})"`')
 MAX_FAULTS: Final = 3
 
 
@@ -171,6 +172,7 @@ def _unparsed_line(text: str) -> int | None:
 def _untyped(file: str, result: cedarpy.ValidationResult, written: Mapping[str, Statement]) -> Iterator[PolicyFault]:
     """The faults that typing found, each with its line and under its policy's ``@id``."""
     told: dict[str, int | None] = {}
+    undeclared = set()
     for problem in result.errors:
         name = result.id_annotations_by_policy_id.get(problem.policy_id, "a policy without @id")
         text = _one_line(problem.error).removeprefix(f"for policy `{problem.policy_id}`, ")
@@ -178,10 +180,14 @@ def _untyped(file: str, result: cedarpy.ValidationResult, written: Mapping[str, 
         line = None
         if statement is not None:
             line = line_of(text, statement.text, first=statement.line) or statement.line
+        if action := _UNKNOWN_ACTION.search(text):
+            undeclared.add(name)
+            text = f"{text[: action.end()]}: add {action[1]} to the actions of the .cedarschema, or correct the name"
         told[f"{name}: {_ACTION.sub('', text)}"] = line
     # Cedar gives them in no order; that no action fits follows from a fault that is told better.
     for text, line in sorted(told.items(), key=lambda item: (_FOLLOWS in item[0], item[1] or 0, item[0])):
-        yield PolicyFault(file, text, line, typed=True)
+        if not (_FOLLOWS in text and text.partition(": ")[0] in undeclared):
+            yield PolicyFault(file, text, line, typed=True)
 
 
 def _policy(file: str, document: Mapping[str, Any], line: int | None) -> Policy:

@@ -68,7 +68,7 @@ def _tell(made: Made) -> None:
     dataset = made.dataset
     for held in dataset.tables:
         rows = made.facts[held.name].rows
-        title = f"{held.name}: {held.file or held.bigquery}" + (f", {rows:,} rows" if rows is not None else "")
+        title = f"{held.name}: {held.file or held.bigquery}" + (f", {_many(rows, 'row')}" if rows is not None else "")
         notes = dict(note.split(": ", 1) for note in held.notes if ": " in note)
         lines = [(column.name, _type(type_members(column)), notes.get(column.name, "")) for column in held.columns]
         table(title, ("column", "type", "what was inferred"), lines, lead=("column", "type"))
@@ -115,7 +115,7 @@ def _made_json(made: Made) -> dict[str, Any]:
         "dataset": made.dataset.name,
         "tables": tables,
         "capabilities": [capability.name for capability in made.dataset.capabilities],
-        "policy_id": made.dataset.policy_id,
+        "policies": list(made.dataset.policy_ids.values()),
         "principals": list(made.principals),
         "notes": list(made.notes()),
         "files": made.changed,
@@ -129,7 +129,7 @@ def _type(members: dict[str, Any]) -> str:
 
 @datasets_app.command("list")
 def list_datasets(folder: _Given = None, as_json: AsJson = False) -> None:
-    """List the datasets of a folder with their revision and age."""
+    """List the datasets of a folder with their revision and age; what is in data and templates is not looked at."""
     settings = _of(folder)
     registry = load_registry(settings.datasets)
     lines = [_line(registry, name, settings) for name in sorted({*registry.datasets, *registry.invalid})]
@@ -176,7 +176,7 @@ def _line(registry: Registry, name: str, settings: Settings) -> dict[str, Any]:
             problem = error.message
     return {
         "dataset": name,
-        "status": "ok" if problem is None else "broken",
+        "status": "readable" if problem is None else "broken",
         "version": manifest.version,
         "revision": manifest.revision,
         "as_of": _as_of(manifest),
@@ -206,15 +206,16 @@ def validate(folder: _Given = None, as_json: AsJson = False) -> None:
 
 
 def _told(settings: Settings, report: Report) -> None:
-    for title, faults in (("Faults", report.faults), ("Warnings", report.warnings)):
-        if faults:
-            lines = [
-                (fault.where, ": ".join(part for part in (fault.place, fault.message) if part)) for fault in faults
-            ]
-            table(title, ("where", "what is wrong, and what to do"), lines, lead=("where",))
-    counted = f"{len(report.faults)} faults, {len(report.warnings)} warnings"
-    served = ", ".join(sorted(report.datasets)) or "no dataset"
-    say(f"{settings.datasets}: {counted}; can be served: {served}")
+    # A line each, as compilers write it: editors jump to it, and programs cut it at the colons.
+    for kind, faults in (("fault", report.faults), ("warning", report.warnings)):
+        for fault in faults:
+            say(f"{fault.where}: {kind}: {': '.join(part for part in (fault.place, fault.message) if part)}")
+    counted = f"{_many(len(report.faults), 'fault')}, {_many(len(report.warnings), 'warning')}"
+    say(f"{settings.datasets}: {counted}; can be served: {', '.join(report.served) or 'no dataset'}")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _report_json(settings: Settings, report: Report) -> dict[str, Any]:
@@ -224,7 +225,7 @@ def _report_json(settings: Settings, report: Report) -> dict[str, Any]:
     return {
         "folder": str(settings.datasets),
         "ok": report.ok,
-        "datasets": sorted(report.datasets),
+        "datasets": report.served,
         "faults": told(report.faults),
         "warnings": told(report.warnings),
     }

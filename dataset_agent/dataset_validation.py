@@ -51,15 +51,24 @@ _STAND_INS: Mapping[str, Any] = {
 
 @dataclass(slots=True)
 class Report:
-    """What was found in a datasets folder. ``datasets`` are the names that could be served."""
+    """What was found in a datasets folder. ``datasets`` are the names of those that are right in themselves.
+
+    Where ``decides`` is false, policies or principals are broken, and none of them could be served.
+    """
 
     datasets: list[str] = field(default_factory=list)
+    decides: bool = True
     faults: list[FolderFault] = field(default_factory=list)
     warnings: list[FolderFault] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         return not self.faults
+
+    @property
+    def served(self) -> list[str]:
+        """The datasets that a start would serve."""
+        return sorted(self.datasets) if self.decides else []
 
 
 async def validate_folder(settings: Settings, scratch: Path) -> Report:
@@ -73,14 +82,19 @@ async def validate_folder(settings: Settings, scratch: Path) -> Report:
     if not found:
         report.faults.append(FolderFault(str(folder), "holds no dataset: make one with dataset-agent datasets init"))
     _twice(found, report)
+    templates: dict[tuple[str, str], Template] = {}
     for item in found:
         before = len(report.faults)
-        await _dataset(item, settings, scratch, report)
-        if len(report.faults) == before and item.manifest is not None:
-            report.datasets.append(item.manifest.dataset)
+        loaded = await _dataset(item, settings, scratch, report)
+        if item.manifest is not None:
+            templates |= {(item.manifest.dataset, name): template for name, template in loaded.items()}
+            if len(report.faults) == before:
+                report.datasets.append(item.manifest.dataset)
     manifests = {item.manifest.dataset: item.manifest for item in found if item.manifest is not None}
+    before = len(report.faults)
     policies, directory = _policies(folder, manifests, report), _directory(folder, report)
-    report.warnings.extend(warnings_of(found, policies, directory))
+    report.decides = len(report.faults) == before
+    report.warnings.extend(warnings_of(found, policies, directory, templates))
     return report
 
 
@@ -93,16 +107,17 @@ def _twice(found: Sequence[Examined], report: Report) -> None:
             report.faults.append(FolderFault(item.file, message, line, place))
 
 
-async def _dataset(item: Examined, settings: Settings, scratch: Path, report: Report) -> None:
+async def _dataset(item: Examined, settings: Settings, scratch: Path, report: Report) -> dict[str, Template]:
+    """Its templates by the names of their capabilities, as far as they can be loaded."""
     for fault in item.faults:
         report.faults.append(FolderFault(item.file, fault.message, fault.line, fault.place))
     manifest = item.manifest or _rest(item)
     if manifest is None:
-        return
-    templates = list(_templates(manifest, item, report))
+        return {}
+    templates = dict(_templates(manifest, item, report))
     if item.manifest is None:
         await asyncio.to_thread(_data, manifest, item, report)
-        return
+        return templates
     try:
         told = await asyncio.to_thread(ask_source, manifest, item.folder, settings, time.time())
         engine = await asyncio.to_thread(open_engine, told, item.folder, settings, _NO_KEY, scratch)
@@ -111,8 +126,9 @@ async def _dataset(item: Examined, settings: Settings, scratch: Path, report: Re
         if not await asyncio.to_thread(_data, manifest, item, report):
             said = error.message if isinstance(error, DatasetAgentError) else f"{error.filename}: {error.strerror}"
             report.faults.append(FolderFault(item.file, said))
-        return
-    await _tried(engine, manifest, item, templates, report)
+        return templates
+    await _tried(engine, manifest, item, list(templates.values()), report)
+    return templates
 
 
 def _rest(item: Examined) -> DatasetManifest | None:
@@ -143,13 +159,13 @@ def _without(raw: Mapping[str, Any], faulty: Sequence[tuple[int | str, ...]]) ->
     return held
 
 
-def _templates(manifest: DatasetManifest, item: Examined, report: Report) -> Iterator[Template]:
+def _templates(manifest: DatasetManifest, item: Examined, report: Report) -> Iterator[tuple[str, Template]]:
     absent = {fault.place for fault in item.faults}
     for capability in manifest.capabilities:
         if not capability.template or any(f"({capability.name}).template" in place for place in absent):
             continue
         try:
-            yield template_of(capability, manifest, item.folder)
+            yield capability.name, template_of(capability, manifest, item.folder)
         except TemplateError as error:
             report.faults.append(_template_fault(error, item, manifest))
 

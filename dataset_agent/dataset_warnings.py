@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from contract.principal import Principal
+from contract.scope import Obligations
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
 from control_plane.policy import Outcome, PolicyRequest, PolicySet
 from control_plane.principals import Directory
 from control_plane.registry import Examined
 from dataset_agent.folder_fault import FolderFault
+from queries.template import Template
 
 
 def warnings_of(
-    found: Sequence[Examined], policies: PolicySet | None, directory: Directory | None
+    found: Sequence[Examined],
+    policies: PolicySet | None,
+    directory: Directory | None,
+    templates: Mapping[tuple[str, str], Template],
 ) -> Iterator[FolderFault]:
-    """Of the datasets that can be read, with the policies and the people there are."""
+    """Of the datasets that can be read, with the policies and the people there are.
+
+    ``templates`` are those that could be loaded, by dataset and capability.
+    """
     manifests = {item.manifest.dataset: item.manifest for item in found if item.manifest is not None}
     whole = len(manifests) == len(found)
     if directory is not None:
@@ -29,7 +37,8 @@ def warnings_of(
                 message = f"names {capability.policy_id}, which no policy has as its @id; it can never be the one that decides"
                 yield FolderFault(item.file, message, line, place)
             if policies is not None and directory is not None:
-                for message in _reach(item.manifest, capability, policies, directory):
+                template = templates.get((item.manifest.dataset, capability.name))
+                for message in _reach(item.manifest, capability, policies, directory, template):
                     yield FolderFault(item.file, message, line, place)
 
 
@@ -50,7 +59,11 @@ def _entitlements(
 
 
 def _reach(
-    manifest: DatasetManifest, capability: CapabilityManifest, policies: PolicySet, directory: Directory
+    manifest: DatasetManifest,
+    capability: CapabilityManifest,
+    policies: PolicySet,
+    directory: Directory,
+    template: Template | None,
 ) -> Iterator[str]:
     """Whether anybody may make the call, and what keeps the others from it that are entitled to it."""
     entitled = [person for person in directory.by_name.values() if person.holds(manifest.dataset, capability.name)]
@@ -64,10 +77,32 @@ def _reach(
         answer = answers[person.name]
         if answer.outcome is Outcome.MISSING_ATTRIBUTE:
             yield f"{person.name} is entitled to it and lacks {', '.join(answer.attributes)}, which a policy reads"
+        if answer.outcome is Outcome.PERMIT and capability.policy_id not in (None, answer.policy_id):
+            yield (
+                f"{person.name} is entitled to it and refused: {answer.policy_id} permits it, and its policy_id is "
+                f"{capability.policy_id}, which does not; permit it there, or take policy_id out"
+            )
+        elif answer.outcome is Outcome.PERMIT and template is not None:
+            for why in _unmet(template, answer.obligations):
+                yield f"{person.name} is entitled to it and refused by the obligations of {answer.policy_id}: {why}"
         if person.tenant != manifest.tenant:
             yield f"{person.name} is entitled to it and of the tenant {person.tenant}, not {manifest.tenant}"
         if not capability.sensitivity.within(person.clearance):
             yield f"{person.name} is entitled to it and cleared for {person.clearance.value} only"
+
+
+def _unmet(template: Template, obligations: Obligations) -> Iterator[str]:
+    """Why no call could be governed by what a policy demands, as ``queries.govern`` refuses it."""
+    for name in sorted({name.partition(".")[0] for name in obligations.rows} - template.tables_read):
+        yield f"@rows names {name}, which its template does not read; permit it in a policy of its own"
+    columns = {f"{table.name}.{column.name}": column for table in template.tables for column in table.columns}
+    bound = {column.attribute for name, column in columns.items() if name in obligations.rows} - {None}
+    for name, column in columns.items():
+        read = name.partition(".")[0] in template.tables_read
+        if read and column.attribute in bound and name not in obligations.rows:
+            yield f"@rows leaves {name} open, a column of the attribute {column.attribute}; constrain it too"
+    if obligations.columns is not None and (hidden := sorted(template.columns_read - obligations.columns)):
+        yield f"@columns leaves out {', '.join(hidden)}, which its template reads"
 
 
 def _request(manifest: DatasetManifest, capability: CapabilityManifest, person: Principal) -> PolicyRequest:

@@ -35,9 +35,10 @@ _MEASURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ScaffoldCapability:
-    """A capability as it is written: ``parameters`` and ``results`` in the descriptor's own members."""
+    """A capability of a table, as it is written: ``parameters`` and ``results`` in the descriptor's own members."""
 
     name: str
+    table: str
     description: str
     effect: str
     sql: str
@@ -171,6 +172,7 @@ def _list(
     ]
     return ScaffoldCapability(
         name=f"list_{source.name}",
+        table=source.name,
         description=f"list rows of {words}",
         effect="read",
         sql="\n".join(lines) + "\n",
@@ -208,6 +210,7 @@ def _summary(
     measured = [_words(column.name) for column in measures]
     return ScaffoldCapability(
         name=f"summarise_{source.name}",
+        table=source.name,
         description=f"count {words}{told}" + (f" with the mean {', '.join(measured)}" if measured else ""),
         effect="compute",
         sql="\n".join(lines) + "\n",

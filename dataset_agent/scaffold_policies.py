@@ -48,8 +48,8 @@ def add_to_policies(dataset: NewDataset, folder: Path, staging: Path, person: st
     there are broken, or written so that nothing can be added by a program.
     """
     before, known = load_policies(folder / "policies"), load_directory(folder / "principals.yaml")
-    if dataset.policy_id in before.policies:
-        raise _fault(f"a policy {dataset.policy_id} is there: give the new dataset another --name")
+    if taken := next((name for name in dataset.policy_ids.values() if name in before.policies), None):
+        raise _fault(f"a policy {taken} is there: give the new dataset another --name")
     if known.named(person) is not None:
         raise _fault(f"a principal {person} is there: give the new dataset another --name")
     shutil.copytree(folder / "policies", staging / "policies")

@@ -76,7 +76,7 @@ def _csv(path: Path, data: Path, name: str, null: Sequence[str]) -> SourceTable:
     names = column_names(column.name for column in found)
     columns, notes = _named(found, names)
     if all(_NUMBER.fullmatch(column.name) for column in found):
-        notes += ("its first line holds numbers, and names no column: has the file a header?",)
+        notes += ("its first line holds numbers and no names; has the file a header?",)
     if not null and all(old == new for old, new in names.items()):
         shutil.copyfile(path, data / f"{name}.csv")
         return SourceTable(name, columns, notes, file=f"data/{name}.csv")

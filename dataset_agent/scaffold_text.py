@@ -30,8 +30,10 @@ class NewDataset:
     bigquery: Mapping[str, Any] | None = None
 
     @property
-    def policy_id(self) -> str:
-        return f"{re.sub(r'[^A-Z0-9]+', '-', self.name.upper()).strip('-')}-001"
+    def policy_ids(self) -> dict[str, str]:
+        """The policy of each table: a row constraint on a table governs capabilities that read it, and no other."""
+        stem = re.sub(r"[^A-Z0-9]+", "-", self.name.upper()).strip("-")
+        return {table.name: f"{stem}-{number:03}" for number, table in enumerate(self.tables, 1)}
 
 
 def descriptor_text(dataset: NewDataset) -> str:
@@ -48,14 +50,17 @@ schema_version: "1" # change it with columns and types
 as_of: auto # when the data was last true: taken from the source
 freshness: {{maximum_age_s: 31536000, reuse_s: 600}} # how old the data may be; how long a stored result is reused
 provenance: {{system: {"bigquery" if dataset.bigquery else "file"}, source: {_scalar(dataset.source)}}} # signed beside every result
-policies: [{dataset.policy_id}]
+policies: {_flow(list(dataset.policy_ids.values()))}
 """
     parts = [head]
     if dataset.bigquery:
         parts.append("bigquery: " + _flow(dataset.bigquery) + " # where jobs run, and what one query may cost\n")
     parts.append("# What templates may read. Nothing of it leaves the service.\ntables:\n")
     parts.extend(_table(table) for table in dataset.tables)
-    parts.append("# What may be asked.\ncapabilities:\n")
+    parts.append(
+        "# What may be asked. policy_id is the policy that must permit it; where several may, one for each class\n"
+        "# of people, leave it out.\ncapabilities:\n"
+    )
     parts.extend(_capability(dataset, capability) for capability in dataset.capabilities)
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
@@ -80,7 +85,7 @@ def _capability(dataset: NewDataset, capability: ScaffoldCapability) -> str:
         f"  - name: {capability.name}",
         f"    description: {_scalar(capability.description)}",
         f"    effect: {capability.effect}",
-        f"    policy_id: {dataset.policy_id}",
+        f"    policy_id: {dataset.policy_ids[capability.table]}",
         f"    tool_name: {capability.name}",
         f"    template: templates/{capability.name}.sql",
         f"    max_rows: {capability.max_rows}",
@@ -97,21 +102,25 @@ def _capability(dataset: NewDataset, capability: ScaffoldCapability) -> str:
 
 
 def policy_text(dataset: NewDataset) -> str:
-    """The Cedar policy, with the obligations that people add first as comments."""
-    first = dataset.tables[0]
-    texts = [column for column in first.columns if column.type is SqlType.STRING] or list(first.columns)
-    column = f"{first.name}.{texts[0].name}"
+    """The Cedar policies, one for each table, with the obligations that people add first as comments."""
+    head = f"// Who may ask {dataset.name} what. No match is a refusal (AD-POL-005).\n"
+    return "\n".join([head + _policy(dataset, dataset.tables[0]), *(_policy(dataset, t) for t in dataset.tables[1:])])
+
+
+def _policy(dataset: NewDataset, table: SourceTable) -> str:
+    texts = [column for column in table.columns if column.type is SqlType.STRING] or list(table.columns)
+    column = f"{table.name}.{texts[0].name}"
     rows = json.dumps(json.dumps({column: {"one_of": {"principal": "held"}}}))
     mask = json.dumps(json.dumps({column: "hash"}))
-    actions = ", ".join(f'Action::"{capability.name}"' for capability in dataset.capabilities)
+    actions = ", ".join(f'Action::"{c.name}"' for c in dataset.capabilities if c.table == table.name)
     return f"""\
-// Who may ask {dataset.name} what. No match is a refusal (AD-POL-005).
-// To show each person their own rows only, put this before permit, and list `held` among their attributes:
+// To show each person their own rows of {table.name} only, put this before permit, and list `held` among their
+// attributes:
 //   @rows({rows})
 // To hide what a column holds:
 //   @mask({mask})
-@id("{dataset.policy_id}")
-@description("People who are entitled to it read and compute over {dataset.name}.")
+@id("{dataset.policy_ids[table.name]}")
+@description("People who are entitled to it read and compute over {table.name}.")
 permit (
   principal,
   action in [{actions}],

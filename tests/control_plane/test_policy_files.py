@@ -102,6 +102,14 @@ def test_a_fault_of_a_policy_is_told_by_its_line_and_id(tmp_path: Path, text: st
     assert "policy1" not in caught.value.message
 
 
+def test_an_action_that_is_not_declared_is_told_once_with_what_to_do(tmp_path: Path) -> None:
+    text = '@id("P-2")\npermit (principal, action in [Action::"fly", Action::"read"], resource);'
+    with pytest.raises(DatasetAgentError) as caught:
+        make_policies(tmp_path, ABOVE + text)
+    assert "add fly to the actions of the .cedarschema" in caught.value.message
+    assert "applicable" not in caught.value.message
+
+
 def test_faults_of_several_policies_are_told_in_order_up_to_three(tmp_path: Path) -> None:
     bad = [f'@id("P-{n}") permit (principal, action, resource) when {{ context.c{n} }};\n' for n in range(2, 7)]
     with pytest.raises(DatasetAgentError) as caught:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import read_schema
 
 from contract.schema import SqlType
 from contract.settings import Settings
 from dataset_agent.dataset_validation import validate_folder
 from queries.errors import DataError
-from queries.source_columns import csv_columns
+from queries.source_columns import arrow_columns, csv_columns
 from tests.dataset_agent.dataset_makers import csv_file, made_of
 
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "publish.md").read_text(encoding="utf-8")
 COLUMNS_CALLED_AS_AN_ALIAS = "t,t0,site,amount\n1,2,a,1.5\n1,2,a,2.5\n1,2,b,3.5\n"
 
 
@@ -40,6 +45,19 @@ def test_a_file_whose_fields_no_comma_separates_is_told_and_not_made_one_column(
     with pytest.raises(DataError) as caught:
         csv_columns(csv_file(tmp_path, text), "flights.csv")
     assert f"line 1: looks as if {said} separate the fields" in caught.value.message
+
+
+def test_the_page_says_how_such_a_file_is_made_parquet(tmp_path: Path) -> None:
+    """The line of docs/publish.md, as it is typed there."""
+    csv_file(tmp_path, "id;price;town\n1;1,50;Köln\n2;2,75;Zürich\n", "prices.csv")
+    (line,) = [line for line in PAGE.splitlines() if line.startswith('$ python -c "import duckdb')]
+    subprocess.run([sys.executable, *shlex.split(line)[2:]], cwd=tmp_path, check=True)
+    columns = read_schema(tmp_path / "prices.parquet")
+    assert [(column.name, column.type) for column in arrow_columns(columns)] == [
+        ("id", SqlType.INT64),
+        ("price", SqlType.FLOAT64),
+        ("town", SqlType.STRING),
+    ]
 
 
 @pytest.mark.parametrize("header", ['"a;b"', "weight|", "a;a", "kg"])

@@ -192,6 +192,72 @@ def test_what_nobody_can_have_meant_is_a_warning(world: Path, file: str, old: st
     assert any(told in warning.message for warning in report.warnings)
 
 
+@pytest.fixture(scope="module")
+def two_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("two")
+    airlines = csv_file(folder, "carrier,name\nUA,United\n", "airlines.csv")
+    return made_of(folder, csv_file(folder, FLIGHTS), airlines).folder
+
+
+POLICIES = "policies/flights.cedar"
+OBLIGED: list[tuple[list[tuple[str, str, str]], list[str]]] = [
+    # What is edited; then what is refused of it on every call.
+    ([], []),
+    ([(POLICIES, "@id(", '@rows("{\\"flights.origin\\": {\\"one_of\\": [\\"EWR\\"]}}")\n@id(')], []),
+    (
+        [
+            (POLICIES, "@id(", '@rows("{\\"flights.origin\\": {\\"one_of\\": [\\"EWR\\"]}}")\n@id('),
+            (POLICIES, '[Action::"list_flights"', '[Action::"list_airlines", Action::"list_flights"'),
+        ],
+        [
+            "(list_airlines): analyst is entitled to it and refused by the obligations of FLIGHTS-002: @rows names flights"
+        ],
+    ),
+    (
+        [(POLICIES, "@id(", '@columns("[\\"flights.carrier\\", \\"flights.dep_delay\\"]")\n@id(')],
+        [
+            "(list_flights): analyst is entitled to it and refused by the obligations of FLIGHTS-001: @columns leaves out",
+            "(summarise_flights): analyst is entitled to it and refused by the obligations of FLIGHTS-001: @columns leaves",
+        ],
+    ),
+    (
+        [
+            (DESCRIPTOR, "{name: origin, type: STRING}", "{name: origin, type: STRING, attribute: place}"),
+            (DESCRIPTOR, "{name: carrier, type: STRING}", "{name: carrier, type: STRING, attribute: place}"),
+            (POLICIES, "@id(", '@rows("{\\"flights.origin\\": {\\"one_of\\": [\\"EWR\\"]}}")\n@id('),
+        ],
+        ["(list_flights): analyst", "(summarise_flights): analyst"],
+    ),
+    (
+        [(POLICIES, 'Action::"list_flights", ', ""), (POLICIES, '[Action::"list_airlines"', '[Action::"list_flights"')],
+        [
+            "(list_flights): analyst is entitled to it and refused: FLIGHTS-002 permits it, and its policy_id is FLIGHTS-001"
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("edits", "told"), OBLIGED, ids=range(len(OBLIGED)))
+def test_a_call_that_every_policy_refuses_to_somebody_entitled_is_a_warning(
+    two_tables: Path, tmp_path: Path, edits: list[tuple[str, str, str]], told: list[str]
+) -> None:
+    world = Path(shutil.copytree(two_tables, tmp_path / "world"))
+    for file, old, new in edits:
+        edit(world, file, (old, new))
+    report = checked(world)
+    assert report.faults == []
+    said = [str(warning) for warning in report.warnings if "refused" in warning.message]
+    assert len(said) == len(told)
+    assert all(part in line for part, line in zip(told, said, strict=True))
+
+
+def test_nothing_can_be_served_where_nobody_can_decide(world: Path) -> None:
+    assert checked(world).served == ["flights"]
+    edit(world, POLICY, ("context.entitled", "context.entitld"))
+    report = checked(world)
+    assert (report.datasets, report.served) == (["flights"], [])
+
+
 def test_the_shipped_world_has_no_fault(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home", datasets=SHIPPED_DATASETS)
     report = asyncio.run(validate_folder(settings, tmp_path / "scratch"))
@@ -223,14 +289,17 @@ def test_the_command_makes_lists_and_checks_a_folder(tmp_path: Path, command: Co
     assert (valid.code, valid.err) == (0, "")
     assert "0 faults, 0 warnings; can be served: flights" in words(valid)
     (line,) = command("datasets", "list", str(world), "--json").json["datasets"]
-    assert (line["dataset"], line["status"], line["problem"]) == ("flights", "ok", None)
+    assert (line["dataset"], line["status"], line["problem"]) == ("flights", "readable", None)
     assert line["revision"].startswith("sha256-")
     assert "list_flights, summarise_flights" in words(command("datasets", "list", str(world)))
     edit(world, LISTING, ("t.carrier AS carrier", "t.carier AS carrier"))
     broken = command("datasets", "validate", DATASETS=str(world))
     assert broken.code == 1
-    assert "flights/templates/list_flights.sql:3" in words(broken)
-    assert "table flights has no column carier; is it carrier? declare it under tables" in words(broken)
+    first, counted = broken.out.splitlines()
+    assert first.startswith(
+        "flights/templates/list_flights.sql:3: fault: table flights has no column carier; is it carrier?"
+    )
+    assert counted.endswith("world: 1 fault, 0 warnings; can be served: no dataset")
     told = command("datasets", "validate", str(world), "--json")
     assert (told.code, told.json["ok"], told.json["faults"][0]["line"]) == (1, False, 3)
     (world / DESCRIPTOR).write_text("dataset: [")
