@@ -123,6 +123,8 @@ def _check_nested(node: exp.Expr) -> None:
             raise Refused(f"{ARGUMENT_NAMES['columns']} is not accepted in {written_name(node)}", node)
         case exp.Select() if node.args.get("kind") not in (None, "STRUCT"):
             raise Refused(f"AS {node.args['kind']} is not accepted", node)
+        case exp.Column() if not isinstance(node.this, (exp.Identifier, exp.Star)):
+            raise Refused("a dot is followed by the name of a field", node)
         case exp.Dot() if not isinstance(node.expression, exp.Identifier):
             raise Refused("a dot is followed by the name of a field", node)
         case exp.Bracket() if node.args.get("offset") is None or len(node.expressions) != 1:
@@ -139,7 +141,7 @@ def _check_table(node: exp.Table) -> None:
         raise Refused("a wildcard table is not accepted", node)
     if any("$" in name for name in names):
         raise Refused("a partition of a table is not accepted", node)
-    if node.args.get("db") or node.args.get("catalog"):
+    if node.args.get("db"):
         raise Refused("a table is named by its declared name alone, without a dataset or project", node)
     if not isinstance(node.this, exp.Identifier):
         raise Refused("only a table's name stands here", node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from queries import conditions
 from queries.conditions import Condition
 from queries.duckdb_engine import DuckDbEngine
 from queries.duckdb_text import Texts
-from queries.govern import Shape, govern
+from queries.govern import Shape, govern, rewrite
 from tests.authority_builder import make_authority
 from tests.queries.duckdb_world import opened, run
+from tests.queries.supplied_world import supplied_template
 from tests.queries.world import DATASET, ORDERS, rows, template, write
 
 EMPTY: dict[str, Any] = dict.fromkeys(column.name for column in ORDERS.columns)
@@ -85,3 +87,19 @@ def test_a_condition_of_no_declared_column_has_no_text() -> None:
     gone = Condition("orders", "gone", "max", "__s0", SqlType.INT64, repeated=False)
     with pytest.raises(RuntimeError, match="declared column"):
         conditions.test_of(gone, ORDERS)
+
+
+def test_rows_that_another_agent_governs_are_named_as_such() -> None:
+    loaded = supplied_template(
+        "SELECT p.order_id AS id FROM peaks AS p JOIN orders AS o ON o.id = p.order_id ORDER BY id", "id:INT64"
+    )
+    cases: list[dict[str, Any]] = [{"rows": {"peaks.region": {"one_of": ["EU"]}}}, {"masks": {"peaks.region": "null"}}]
+    for case in cases:
+        with pytest.raises(NotGranted, match="rows that another agent governs") as refused:
+            govern(loaded, make_authority(dataset=DATASET, capability="c", **case))
+        assert refused.value.reason is Reason.GRANT_CONSTRAINT_UNKNOWN
+
+
+def test_a_shape_of_no_declared_table_has_no_text() -> None:
+    with pytest.raises(RuntimeError, match="is declared"):
+        rewrite(replace(REGIONS, tables=()), Shape((), ()))
