@@ -179,18 +179,24 @@ class Workers:
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
         self._lock = threading.Lock()
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._all)
 
     def take(self) -> Worker:
+        """An idle worker or a new one. Raises ``WorkerFailed`` once closed."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
         worker = Worker(*self._setup)
         with self._lock:
-            self._all.add(worker)
-        return worker
+            if not self._closed:
+                self._all.add(worker)
+                return worker
+        # Closed while it was started: nobody else would end it.
+        worker.close()
+        raise WorkerFailed("the engine is closed")
 
     def give(self, worker: Worker) -> None:
         """A worker that answered is kept; any other is ended, because nobody knows what it does."""
@@ -203,6 +209,7 @@ class Workers:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             ended, self._all, self._idle = self._all, set(), []
         for worker in ended:
             worker.close()

@@ -17,7 +17,7 @@ from contract.verdict import NotGranted, Reason
 from queries.duckdb_connection import cores
 from queries.duckdb_engine import DuckDbEngine
 from queries.duckdb_query import Query
-from queries.duckdb_remote import Worker, Workers
+from queries.duckdb_remote import Worker, WorkerFailed, Workers
 from queries.masks import MASK_KEY
 from queries.template import Template
 from tests.queries.duckdb_world import ENDLESS, in_worker, is_alive, opened, run, workers
@@ -232,3 +232,20 @@ async def test_a_worker_that_ended_idle_is_replaced(folder: Path) -> None:
     assert await run(engine, COUNT) == [[60]]
     assert first not in workers(engine)
     await engine.close()
+
+
+async def test_a_worker_that_is_started_while_its_engine_closes_is_ended(
+    engine: DuckDbEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Worker] = []
+
+    def closing(*setup: Any) -> Worker:
+        begun.append(Worker(*setup))
+        engine._workers.close()
+        return begun[0]
+
+    monkeypatch.setattr("queries.duckdb_remote.Worker", closing)
+    with pytest.raises(WorkerFailed):
+        engine._workers.take()
+    assert [is_alive(worker.pid) for worker in begun] == [False]
+    assert workers(engine) == set()
