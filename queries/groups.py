@@ -196,10 +196,9 @@ def _check_arguments(
         counts = isinstance(aggregate, (exp.Count, exp.Avg))
         if (counts and rule.round_counts_to is None) or (sums and not hides_sums(rule)):
             step = "round_sums_to" if sums and not hides_sums(rule) else "round_counts_to"
+            told, mend = _why_free(free)
             raise Refused(
-                f"minimum_group: @{free.name} is not one of a few single values, so results could be subtracted; "
-                f"declare its values, or {step}",
-                used,
+                f"minimum_group: @{free.name} {told}, so results could be subtracted; {mend}, or {step}", used
             )
 
 
@@ -217,6 +216,15 @@ def _enumerated(parameter: Parameter) -> bool:
     """Whether a call chooses one of a few: a list or NULL would add groups up, from which others can be taken."""
     closed = bool(parameter.values) or parameter.type is SqlType.BOOL
     return closed and not parameter.repeated and not parameter.nullable
+
+
+def _why_free(parameter: Parameter) -> tuple[str, str]:
+    """What makes a parameter free, and what would make it one of a few."""
+    if parameter.repeated:
+        return "is a list", "declare its values without repeated"
+    if parameter.nullable and (parameter.values or parameter.type is SqlType.BOOL):
+        return "may be NULL", "declare it without nullable"
+    return "is not one of a few single values", "declare its values"
 
 
 def _pages(tree: exp.Query, parameter: Parameter) -> bool:
