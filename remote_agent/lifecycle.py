@@ -109,6 +109,7 @@ class Lifecycle:
                 self.fault = f"the reload failed with {type(error).__name__}: see what was edited last"
                 log.error("reload refused, the old version stays in force: %s", type(error).__name__)
                 return
+            self._say_mended(old, world)
             self.fault = None
             take_over(self.service.signer, keys)  # first: a card that is being signed is another generation's
             self.service.trust, self.service.world = trust, world
@@ -116,6 +117,13 @@ class Lifecycle:
             if self.service.upstreams is not None:
                 self.service.upstreams.forget(trust.agents)
             self._retire(old)
+
+    def _say_mended(self, old: World, world: World) -> None:
+        """What was told to be broken is told to be right again, to whoever follows the log."""
+        if self.fault is not None:
+            log.warning("reload accepted: what was refused before is put right")
+        for name in sorted({*old.invalid, *old.outdated} & set(world.datasets) - set(world.outdated)):
+            log.warning("dataset %s is put right, and served as it is now", name)
 
     async def watch(self, reload: Callable[[], Awaitable[None]]) -> None:
         """Call ``reload`` after every edit below the datasets folder or of a source elsewhere, until cancelled."""
