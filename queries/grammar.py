@@ -156,8 +156,7 @@ def _check_unnest(node: exp.Unnest) -> None:
         return
     if not isinstance(node.parent, (exp.From, exp.Join)):
         raise Refused("UNNEST stands in FROM or after IN", node)
-    alias = node.args.get("alias")
-    if alias is None or len(alias.columns) != 1 or alias.this is not None:
+    if node.args.get("alias") is None:  # the parser takes one name there and no more
         raise Refused("UNNEST in FROM needs an alias: UNNEST(…) AS name", node)
 
 

@@ -60,3 +60,32 @@ def test_a_name_is_made_of_letters_and_digits(name: str) -> None:
 def test_a_name_has_a_length() -> None:
     parse(f"SELECT 1 AS {'a' * 64}")
     assert "is not made of" in refused(f"SELECT 1 AS {'a' * 65}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["orders AS abs(a)", "orders abs(a)", "(SELECT 1 AS a) AS abs(a)"],
+)
+def test_an_alias_that_is_named_like_a_function_names_no_columns(source: str) -> None:
+    assert "a list of column names" in refused(f"SELECT a AS a FROM {source}")
+
+
+def test_a_common_table_that_is_named_like_a_function_names_no_columns() -> None:
+    assert "a list of column names" in refused("WITH abs (a) AS (SELECT 1 AS a) SELECT 1 AS x")
+
+
+@pytest.mark.parametrize("alias", ["", "AS abs(a)", "AS abs(a, b)", "WITH OFFSET"])
+def test_an_unnest_has_one_name(alias: str) -> None:
+    assert any(
+        said in refused(f"SELECT 1 AS a FROM UNNEST([1]) {alias}") for said in ("needs an alias", "extra column alias")
+    )
+
+
+@pytest.mark.parametrize("called", ["LENGTH(x)", "ACOS(x)", "IF(TRUE, x, y)", "ARRAY(SELECT 1)"])
+def test_a_function_that_is_accepted_is_no_table(called: str) -> None:
+    assert "only a table's name stands here" in refused(f"SELECT 1 AS a FROM orders, {called}")
+
+
+@pytest.mark.parametrize("value", ["INTERVAL 1 DAY", "day + INTERVAL 1 DAY", "ABS(INTERVAL 1 DAY)"])
+def test_an_interval_is_no_value(value: str) -> None:
+    assert "INTERVAL is accepted in" in refused(f"SELECT {value} AS x FROM orders")
