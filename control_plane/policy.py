@@ -166,6 +166,19 @@ class PolicyAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownColumn:
+    """A ``table.column`` of an obligation that no dataset in its reach has; ``dataset`` is ``None`` for one about all."""
+
+    place: str
+    policy_id: str
+    dataset: str | None
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.policy_id}: {self.column} is no column of {self.dataset or 'any dataset'}"
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySet:
     """Policies with their version. Datasets named in a policy's scope have a slice of their own."""
 
@@ -210,8 +223,12 @@ class PolicySet:
 
     def problems(self, datasets: Mapping[str, DatasetManifest]) -> tuple[str, ...]:
         """Every ``table.column`` an obligation names that no dataset in its reach has, one line each."""
+        return tuple(str(problem) for problem in self.unknown_columns(datasets))
+
+    def unknown_columns(self, datasets: Mapping[str, DatasetManifest]) -> tuple[UnknownColumn, ...]:
+        """The same, each with the dataset that its policy is about."""
         return tuple(
-            f"{policy.place}: {policy.policy_id}: {column} is no column of {policy.dataset or 'any dataset'}"
+            UnknownColumn(policy.place, policy.policy_id, policy.dataset, column)
             for policy in self.policies.values()
             for column in sorted(policy.obligations.mentioned())
             if (policy.dataset is None or policy.dataset in datasets)

@@ -83,11 +83,13 @@ def command_facts(folder: Path, command: Sequence[str], *, timeout: float = COMM
         return SourceFacts(parts[0], None)
     try:
         as_of = datetime.fromisoformat(parts[1])
-    except ValueError:
+        if as_of.tzinfo is not None:
+            as_of = as_of.astimezone(UTC)
+    except (ValueError, OverflowError):  # the first day of the calendar may lie before it in UTC
         raise _fault("command", f"{where}: its second word is no instant such as 2026-08-31T22:00:00Z") from None
     if as_of.tzinfo is None:
         raise _fault("command", f"{where}: its instant needs a zone, such as 2026-08-31T22:00:00Z")
-    return SourceFacts(parts[0], as_of.astimezone(UTC))
+    return SourceFacts(parts[0], as_of)
 
 
 def _output(folder: Path, command: Sequence[str], timeout: float, where: str) -> str:
@@ -104,6 +106,8 @@ def _output(folder: Path, command: Sequence[str], timeout: float, where: str) ->
         )
     except OSError as error:
         raise _fault("command", f"{where}: cannot be started: {error.strerror}") from error
+    except ValueError as error:  # NUL, or text that is no Unicode
+        raise _fault("command", f"{where}: holds what is no argument of a command") from error
     with process:
         try:
             printed = _printed(process, time.monotonic() + timeout)

@@ -40,12 +40,17 @@ class ServedCapability:
 
 @dataclass(frozen=True, slots=True)
 class ServedDataset:
-    """A dataset version that is open for execution. ``folder`` is the name of the folder it was read from."""
+    """A dataset version that is open for execution.
+
+    ``folder`` is the name of the folder it was read from, ``columns`` are those of its base
+    tables, as ``table.column``.
+    """
 
     descriptor: DatasetDescriptor
     capabilities: Mapping[str, ServedCapability]
     engine: Engine
     folder: str = ""
+    columns: frozenset[str] = frozenset()
 
     @property
     def as_of(self) -> str:

@@ -30,6 +30,21 @@ def ask_source(manifest: DatasetManifest, folder: Path, settings: Settings, now:
         ) from error
 
 
+def check_unchanged(manifest: DatasetManifest, told: DatasetManifest, folder: Path, settings: Settings) -> None:
+    """That the files whose digest is the revision are still the same, once their rows were read. Blocks.
+
+    Raises ``DatasetAgentError``: rows of other bytes would be served, signed and kept under it.
+    """
+    if _lies_elsewhere(manifest) or ask_source(manifest, folder, settings, time.time()).revision == told.revision:
+        return
+    raise DatasetAgentError(
+        Component.REMOTE_AGENT,
+        Category.CONFIGURATION,
+        "remote_agent.source.changed",
+        f"{folder.name}: a file changed while it was read; write it beside, and rename it when it is whole",
+    )
+
+
 def _facts(manifest: DatasetManifest, folder: Path, settings: Settings) -> SourceFacts:
     if not manifest.revision_command:
         return _own_facts(manifest, folder, settings)

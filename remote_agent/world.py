@@ -23,7 +23,7 @@ from queries.supplied import SuppliedRelation
 from queries.template import Template, TemplateError, load_template
 from remote_agent.engines import open_engine
 from remote_agent.service import ServedCapability, ServedDataset, World
-from remote_agent.sources import ask_source
+from remote_agent.sources import ask_source, check_unchanged
 
 log = logging.getLogger(__name__)
 _UNUSED_MASK_KEY: Final = bytes(32)  # where nothing is executed, nothing is masked
@@ -33,20 +33,20 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
     """Descriptors, templates, engines, principals and policies as they are on disk now.
 
     Raises ``DatasetAgentError`` where principals or policies are broken: without them no
-    decision is possible. A broken dataset lands in ``invalid``; one that is served ``before``
-    goes on as it was, with its engine, and lands in ``outdated``.
+    decision is possible. A broken dataset lands in ``invalid``, and so does one without the columns
+    that a policy names; one that is served ``before`` goes on as it was, with its engine, and
+    lands in ``outdated``.
     """
     policies, directory, registry = await asyncio.to_thread(_read, settings.datasets)
-    if problems := policies.problems(registry.datasets):
-        raise DatasetAgentError(Component.REMOTE_AGENT, Category.CONFIGURATION, "remote_agent.policies", problems[0])
+    unfit = _unfit(policies, registry, before)
     datasets: dict[str, ServedDataset] = {}
     invalid = dict(registry.invalid)
     scratch = engines_folder(settings)
     for name in registry.datasets:
-        if _is_taken(before, name, registry):
-            opened: ServedDataset | str = (
-                f"{name} is served from another folder, which is faulty: give this one its own"
-            )
+        if name in unfit:
+            opened: ServedDataset | str = unfit[name]
+        elif _is_taken(before, name, registry):
+            opened = f"{name} is served from another folder, which is faulty: give this one its own"
         else:
             opened = await _open(registry, name, settings, mask_key, scratch)
         if isinstance(opened, str):
@@ -70,6 +70,30 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
         generation=generation,
         outdated=MappingProxyType(outdated),
     )
+
+
+def _unfit(policies: PolicySet, registry: Registry, before: World | None) -> dict[str, str]:
+    """Datasets that lack a column by which a policy withholds something, and which column that is.
+
+    It is a dataset's fault where the column was there before, or where the policy is of that
+    dataset and nothing was served before: that dataset is not served like this, and the rest of
+    what was edited is taken over. Anything else is the policy's. Raises ``DatasetAgentError``.
+    """
+    unfit: dict[str, str] = {}
+    for problem in policies.unknown_columns(registry.datasets):
+        had = {
+            name
+            for name, served in (before.datasets if before is not None else {}).items()
+            if problem.dataset in (None, name) and problem.column in served.columns
+        }
+        if before is None and problem.dataset is not None:
+            had = {problem.dataset}
+        if not had:
+            raise DatasetAgentError(
+                Component.REMOTE_AGENT, Category.CONFIGURATION, "remote_agent.policies", str(problem)
+            )
+        unfit |= {name: str(problem) for name in had if name in registry.datasets}
+    return unfit
 
 
 def _is_taken(before: World | None, name: str, registry: Registry) -> bool:
@@ -134,9 +158,14 @@ async def _open(
     manifest, folder = registry.datasets[name], registry.path(name)
     try:
         # Digests, building and parsing take seconds of CPU: requests are answered meanwhile.
-        manifest = await asyncio.to_thread(ask_source, manifest, folder, settings, time.time())
-        engine = await asyncio.to_thread(open_engine, manifest, folder, settings, mask_key, scratch)
-        return await _checked(manifest, folder, engine)
+        told = await asyncio.to_thread(ask_source, manifest, folder, settings, time.time())
+        engine = await asyncio.to_thread(open_engine, told, folder, settings, mask_key, scratch)
+        try:
+            await asyncio.to_thread(check_unchanged, manifest, told, folder, settings)
+        except BaseException:
+            await engine.close()
+            raise
+        return await _checked(told, folder, engine)
     except DatasetAgentError as error:
         return error.message
     except OSError as error:
@@ -158,7 +187,11 @@ async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> S
         await engine.close()
         raise
     return ServedDataset(
-        descriptor=manifest.published(), capabilities=MappingProxyType(served), engine=engine, folder=folder.name
+        descriptor=manifest.published(),
+        capabilities=MappingProxyType(served),
+        engine=engine,
+        folder=folder.name,
+        columns=frozenset(f"{table.name}.{column.name}" for table in manifest.tables for column in table.columns),
     )
 
 

@@ -78,6 +78,15 @@ def test_what_is_no_such_line_is_a_fault_that_does_not_repeat_it(tmp_path: Path,
     assert "bad/" not in told
 
 
+def test_the_first_instant_of_the_calendar_in_another_zone_is_no_instant(tmp_path: Path) -> None:
+    assert "is no instant" in fault(tmp_path, printing("r1 0001-01-01T00:00:00+23:00"))
+
+
+@pytest.mark.parametrize("argument", ["a\0b", "a\ud800b"])
+def test_what_no_command_can_be_given_is_a_fault_of_the_dataset(tmp_path: Path, argument: str) -> None:
+    assert "no argument of a command" in fault(tmp_path, [sys.executable, argument])
+
+
 def test_a_command_runs_in_its_folder_without_settings_or_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from contract.errors import DatasetAgentError
@@ -100,6 +101,71 @@ def test_a_fault_that_nobody_foresaw_while_a_dataset_is_opened_stops_no_other_an
             assert dict(world.invalid) == {"evil": "evil: it cannot be opened (KeyError)"}
 
     asyncio.run(scenario())
+
+
+def test_a_publisher_who_takes_away_what_a_policy_names_keeps_no_other_edit_from_being_taken_over(
+    settings: Settings,
+) -> None:
+    _edit(_copy(settings, "other"), dataset="other")
+
+    async def scenario() -> None:
+        async with loaded(settings) as before:
+            for name in (DATASET, "other"):
+                _rename_site(settings.datasets / name)
+            (settings.datasets / "policies" / "version").write_text("2")
+            async with loaded(settings, before) as after:
+                assert after.policy_version == "2"
+                assert sorted(after.outdated) == sorted(after.datasets) == ["other", DATASET]
+                assert "reading.site is no column" in after.outdated["other"]
+
+    asyncio.run(scenario())
+
+
+def test_a_policy_that_names_what_no_dataset_ever_had_is_not_taken_over(settings: Settings) -> None:
+    async def scenario() -> None:
+        async with loaded(settings) as before:
+            for policy in (settings.datasets / "policies").glob("*.cedar"):
+                policy.write_text(policy.read_text().replace("reading.site", "reading.siet"))
+            with pytest.raises(DatasetAgentError, match="reading.siet is no column"):
+                async with loaded(settings, before):
+                    pass
+
+    asyncio.run(scenario())
+
+
+def test_rows_are_never_served_under_the_revision_of_other_bytes(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is replaced when its digest was taken, and before its rows are read."""
+    folder = settings.datasets / DATASET
+    raw = json.loads((folder / "descriptor.json").read_text())
+    del raw["revision"], raw["as_of"]
+    (folder / "descriptor.json").write_text(json.dumps(raw))
+    inner, file = building.open_engine, folder / "data" / "reading.parquet"
+
+    def late(*told: object) -> object:
+        rows = pq.read_table(file)
+        pq.write_table(rows.slice(0, rows.num_rows - 1), file)
+        return inner(*told)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        monkeypatch.setattr(building, "open_engine", late)
+        async with loaded(settings) as world:
+            assert "changed while it was read" in world.invalid[DATASET]
+        monkeypatch.undo()
+        async with loaded(settings) as world:
+            assert world.datasets[DATASET].descriptor.revision == file_facts(folder, ["data/reading.parquet"]).revision
+
+    asyncio.run(scenario())
+
+
+def _rename_site(folder: Path) -> None:
+    """The column of the policy is there no more, for its table and its template."""
+    for file in (folder / "descriptor.json", folder / "list.sql"):
+        file.write_text(file.read_text().replace('"site"', '"place"').replace("r.site AS site", "r.place AS place"))
+    table = pq.read_table(folder / "data" / "reading.parquet")
+    names = ["place" if name == "site" else name for name in table.column_names]
+    pq.write_table(table.rename_columns(names), folder / "data" / "reading.parquet")
 
 
 def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
