@@ -116,8 +116,6 @@ def _check_sources(tree: exp.Query, declared: Mapping[str, Relation], reserved: 
         if cte.alias.lower() in taken:
             raise Refused(f"WITH {cte.alias} has the name of {_TAKEN}", cte)
     for table in tree.find_all(exp.Table):
-        if table.args.get("db") or table.args.get("catalog"):
-            raise Refused("a table is named by its declared name alone, without a dataset or project", table)
         if table.name not in declared and table.name.lower() not in ctes:
             raise Refused(f"table {table.name} is not declared by the dataset", table)
         alias = table.alias

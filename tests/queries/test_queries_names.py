@@ -1,0 +1,40 @@
+"""What a name means is settled once: nothing that reads the tree later may change it."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from queries.errors import Refused, TemplateError
+from queries.grammar import parse
+from queries.names import check_settled, settle_names
+from tests.queries.world import TABLES, template
+
+DECLARED = {table.name: table for table in TABLES}
+JOINED = "SELECT o.id AS id FROM orders AS o JOIN customers AS c ON c.id = o.customer ORDER BY o.id"
+
+
+@pytest.mark.parametrize(("part", "name"), [("table", "c"), ("this", "customer")])
+def test_a_name_that_another_reading_changed_is_refused(part: str, name: str) -> None:
+    tree = parse(JOINED)
+    shared = settle_names(tree, DECLARED)
+    check_settled(tree, shared)
+    column = next(iter(tree.find_all(exp.Column)))
+    column.set(part, exp.to_identifier(name))
+    with pytest.raises(Refused, match="could be one column or another"):
+        check_settled(tree, shared)
+
+
+def test_a_name_of_a_table_and_of_a_column_is_written_with_its_table() -> None:
+    with pytest.raises(TemplateError, match="region is both a table and a column here"):
+        template("SELECT region AS x FROM orders AS region ORDER BY x", "x:STRING")
+    with pytest.raises(TemplateError, match="o is a whole row here"):
+        template("SELECT o AS x FROM orders AS o ORDER BY x", "x:STRING")
+
+
+@pytest.mark.parametrize("shown", ["UPPER(o.note)", "o.note", "c.name"])
+def test_an_alias_and_a_table_of_one_name_have_no_fields(shown: str) -> None:
+    with pytest.raises(TemplateError, match="o could be the alias or the table here"):
+        template(
+            f"SELECT {shown} AS o FROM orders AS o JOIN customers AS c ON c.id = o.customer ORDER BY o.id", "o:STRING"
+        )
