@@ -185,7 +185,7 @@ class DatasetDescriptor(Strict):
             raise ValueError(f"dataset {self.dataset} names a capability twice")
         undeclared = {c.policy_id for c in self.capabilities if c.policy_id} - set(self.policies)
         if undeclared:
-            raise ValueError(f"dataset {self.dataset} does not list policy {sorted(undeclared)[0]}")
+            raise ValueError(f"dataset {self.dataset} does not list policy {sorted(undeclared)[0]}; add it to policies")
         return self
 
     def capability(self, name: str) -> DatasetCapability | None:

@@ -11,6 +11,8 @@ import typer
 
 from contract.result import ResultDocument, StoredResult
 from contract.settings import Settings
+from contract.verdict import Reason
+from control_plane.principals import load_directory
 from dataset_agent.answer_display import show
 from dataset_agent.completing import asked_for, can_be_asked
 from dataset_agent.configuration import load_settings
@@ -74,6 +76,7 @@ def _answer(principal: str, wanted: dict[str, Any], place: Place, rows: int, as_
         print_json(shown)
     else:
         show(answer, shown, principal=principal, limit=rows)
+        _say_folder(settings, answer, shown)
         _say_where(answer, place, saved)
     raise typer.Exit(EXIT_OF[answer.verdict])
 
@@ -87,6 +90,18 @@ def _answered(
         settings, principal, wanted, output=place.output, media_type=place.form.media_type, during=progress
     )
     return asyncio.run(asked)
+
+
+def _say_folder(settings: Settings, answer: Answer, shown: dict[str, Any]) -> None:
+    """Where nobody of this folder may ask the dataset, another folder than the one that is served may be meant."""
+    if answer.decision.reason is not Reason.INSUFFICIENT_PRIVILEGE or shown["remote"] is not None:
+        return
+    people = load_directory(settings.datasets / "principals.yaml").by_name.values()
+    if shown["dataset"] and not any(shown["dataset"] in person.entitlements for person in people):
+        note(
+            f"  nobody in {settings.datasets} is entitled to {shown['dataset']}: if another folder is served, "
+            "set DATASET_AGENT_DATASETS to it here too"
+        )
 
 
 def _say_where(answer: Answer, place: Place, saved: bool) -> None:

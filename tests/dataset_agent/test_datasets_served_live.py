@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from contract.settings import SHIPPED_DATASETS
 from tests.dataset_agent.command_line import PATIENCE_S, CommandLine, Served, served
-from tests.dataset_agent.dataset_makers import FLIGHTS, csv_file, made_of
+from tests.dataset_agent.dataset_makers import FLIGHTS, csv_file, made_of, words
 
 pytestmark = pytest.mark.live
 
@@ -93,6 +94,15 @@ def test_the_list_reads_what_is_there_while_the_agent_goes_on_with_what_was(publ
     publisher.file("descriptor.yaml").write_text(text, encoding="utf-8")
     publisher.agent.line_with("dataset flights is put right, and served as it is now")
     assert publisher.listed()["status"] == "readable"
+
+
+def test_whoever_asks_with_another_folder_than_the_served_one_is_told(publisher: Publisher) -> None:
+    question = ("ask", "--as", "analyst", "List flights")
+    refused = publisher.command(*question, DATASETS=str(SHIPPED_DATASETS))
+    assert refused.code == 3
+    assert f"nobody in {SHIPPED_DATASETS} is entitled to flights: if another folder is served" in words(refused)
+    guest = publisher.command("ask", "--as", "guest", "List flights")
+    assert (guest.code, "another folder" in words(guest)) == (3, False)
 
 
 def test_an_edit_of_each_kind_of_file_is_served_without_a_command(publisher: Publisher) -> None:
