@@ -13,8 +13,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from contract.schema import Mode, Table
+from contract.schema import Mode, SqlType, Table
 from queries.errors import Refused, written_name
+from queries.typed import SQL_TYPES
 
 _SAFE_CALLS: Final = frozenset(
     {"REGEXP_CONTAINS", "REVERSE", "SAFE_ADD", "SAFE_MULTIPLY", "SAFE_NEGATE", "SAFE_SUBTRACT", "UNICODE", "ASCII"}
@@ -31,11 +32,29 @@ _NEVER_FAIL: Final = (
 )
 
 
+_CONVERTED: Final = {
+    SqlType.FLOAT64: frozenset({SqlType.INT64, SqlType.NUMERIC, SqlType.FLOAT64}),
+    SqlType.NUMERIC: frozenset({SqlType.INT64, SqlType.NUMERIC}),
+    SqlType.INT64: frozenset({SqlType.INT64}),
+}
+"""From which types a number is converted to another without ever failing."""
+
+
 def check_no_powers(aggregate: exp.Expr, name: str) -> None:
     """A product holds a column once. Raises ``Refused``."""
     for product in aggregate.find_all(exp.Mul):
         if _names(product.this) & _names(product.expression):
             raise Refused(f"minimum_group: {name} of a column times itself, with others, shows each value", product)
+
+
+def check_cast(cast: exp.Cast, name: str, table: Table) -> None:
+    """A conversion inside an aggregate has a value for every row, or the rows of small groups would show. Raises ``Refused``."""
+    held = {column.type for item in _names(cast) if (column := table.column(item)) is not None}
+    target = SQL_TYPES.get(cast.to.this)
+    if target is None or not held <= _CONVERTED.get(target, frozenset()):
+        raise Refused(
+            f"minimum_group: inside {name} a CAST is to FLOAT64, or of INT64 to NUMERIC: others may fail", cast
+        )
 
 
 def check_no_failing_row(select: exp.Select, free: str) -> None:

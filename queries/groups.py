@@ -17,7 +17,7 @@ from sqlglot import exp
 from contract.minimum_group import GroupRule
 from contract.schema import Column, Mode, Parameter, SqlType, Table
 from queries.errors import Refused
-from queries.group_guards import check_no_failing_row, check_no_powers, enough, guard
+from queries.group_guards import check_cast, check_no_failing_row, check_no_powers, enough, guard
 from queries.resolve import Resolved, base_table, is_supplied
 from queries.rounding import round_aggregates, summed_type
 
@@ -175,6 +175,8 @@ def _check_operand(inner: exp.Expr, aggregate: exp.Expr, table: Table) -> None:
         column = table.column(inner.name)
         if column is not None and (column.type not in _NUMBERS or column.mode is Mode.REPEATED):
             raise Refused(f"minimum_group: {name} takes numbers; {inner.name} would count a few of a group", inner)
+    if isinstance(inner, exp.Cast):
+        check_cast(inner, name, table)
     if isinstance(inner, exp.Div) and not isinstance(inner.expression.unnest(), exp.Literal):
         raise Refused(f"minimum_group: inside {name} a divisor is a written number", inner)
     if not isinstance(inner, (*_ARITHMETIC, exp.Literal, exp.Identifier, exp.DataType)):

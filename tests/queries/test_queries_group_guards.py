@@ -122,6 +122,19 @@ def test_a_column_is_never_multiplied_by_itself(figure: str) -> None:
         load(sql, "dept:STRING x:INT64")
 
 
+@pytest.mark.parametrize(
+    "cast", ["CAST(rate AS INT64)", "CAST(rate AS NUMERIC)", "CAST(salary AS INT64)", "CAST(rate + bonus AS NUMERIC)"]
+)
+def test_a_conversion_inside_an_aggregate_never_fails(cast: str) -> None:
+    with pytest.raises(TemplateError, match="inside SUM a CAST is to FLOAT64"):
+        load(f"SELECT dept, SUM({cast}) AS x FROM pay GROUP BY dept ORDER BY dept", "dept:STRING x:INT64")
+
+
+@pytest.mark.parametrize("cast", ["CAST(salary AS FLOAT64)", "CAST(rate AS FLOAT64)", "CAST(bonus + age AS FLOAT64)"])
+def test_a_conversion_to_float64_may_stand_inside_an_aggregate(cast: str) -> None:
+    load(f"SELECT dept, SUM({cast}) AS x FROM pay GROUP BY dept ORDER BY dept", "dept:STRING x:FLOAT64")
+
+
 def test_columns_are_multiplied_by_each_other_and_by_numbers() -> None:
     load("SELECT dept, SUM(2 * bonus * (age + 1)) AS x FROM pay GROUP BY dept ORDER BY dept", "dept:STRING x:INT64")
 
