@@ -79,7 +79,7 @@ def _check_holder(template: Template, authority: Authority) -> None:
     A constraint is applied to the stored value, before masks and before groups are
     suppressed, so one that a holder chooses on a hidden column is an oracle on it. It is
     accepted where this agent's own policy already demands as much, else only on a column
-    that this capability reads, or that the publisher declared an attribute, where it may be
+    that the result shows as it is, or that the publisher declared an attribute, where it may be
     seen unmasked; and on no restricted capability, and none whose groups have a minimum size
     and are not rounded: two scopes that differ by one subject would be subtracted.
     """
@@ -90,7 +90,7 @@ def _check_holder(template: Template, authority: Authority) -> None:
         if own is not None and constraint.covers(own):
             continue
         column = _column(template, name)
-        shown = name in template.columns_read or column.attribute is not None
+        shown = name in template.columns_shown or column.attribute is not None
         if authority.columns is not None:
             shown = shown and name in authority.columns
         if not shown or name in authority.masks or not column.sensitivity.within(authority.sensitivity):

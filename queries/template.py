@@ -26,6 +26,7 @@ from queries.groups import apply_rule, round_results
 from queries.growth import Growth, growth
 from queries.outputs import check_results, order_for_good
 from queries.resolve import Relation, Resolved, resolve
+from queries.shown import shown_columns
 from queries.supplied import SuppliedRelation
 from queries.ties import break_ties
 
@@ -37,6 +38,7 @@ _NOT_AS_PARAMETER: Final = (SqlType.BYTES,)
 class Template:
     """``columns_read`` and ``tables_read`` are ``table.column`` and table names, of base tables only.
 
+    ``columns_shown`` are those whose values are in the result as they are read.
     ``supplied`` is the relation whose rows a call brings, ``supplied_read`` the columns read of it.
     ``growth`` says how large the values may become that it makes.
     ``minimum_group`` is already part of the query. ``digest`` changes with the text, the parameters, the
@@ -52,6 +54,7 @@ class Template:
     parameters: tuple[Parameter, ...]
     results: tuple[ResultColumn, ...]
     columns_read: frozenset[str]
+    columns_shown: frozenset[str]
     tables_read: frozenset[str]
     deterministic: bool
     supplied: SuppliedRelation | None
@@ -104,6 +107,7 @@ def load_template(
             _check_declaration(parameter)
         relations = _relations(tables, supplied)
         resolved = resolve(parse(sql), relations, _reserved(dataset, tables))
+        shown = shown_columns(resolved.tree, resolved.scopes)
         if minimum_group is not None:
             apply_rule(resolved, minimum_group, tables, parameters)
         break_ties(resolved.scopes)
@@ -132,6 +136,7 @@ def load_template(
         parameters=tuple(parameters),
         results=tuple(results),
         columns_read=resolved.columns,
+        columns_shown=shown,
         tables_read=resolved.tables,
         deterministic=elaborator.deterministic and not elaborator.ties.shown,
         supplied=supplied,
