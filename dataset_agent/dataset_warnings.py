@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from contract.principal import Principal
 from contract.scope import Obligations
+from contract.verdict import NotGranted
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.interpret import interpret
 from control_plane.policy import Outcome, PolicyRequest, PolicySet
 from control_plane.principals import Directory
 from control_plane.registry import Examined
@@ -32,6 +35,7 @@ def warnings_of(
         if item.manifest is None:
             continue
         for number, capability in enumerate(item.manifest.capabilities):
+            yield from _examples(item, item.manifest, number, capability)
             line, place = item.document.where(("capabilities", number))
             if policies is not None and capability.policy_id and capability.policy_id not in policies.policies:
                 message = f"names {capability.policy_id}, which no policy has as its @id; it can never be the one that decides"
@@ -40,6 +44,21 @@ def warnings_of(
                 template = templates.get((item.manifest.dataset, capability.name))
                 for message in _reach(item.manifest, capability, policies, directory, template):
                     yield FolderFault(item.file, message, line, place)
+
+
+def _examples(
+    item: Examined, manifest: DatasetManifest, number: int, capability: CapabilityManifest
+) -> Iterator[FolderFault]:
+    """Questions that are published as the capability's and are not read as its own, where all of the dataset may be asked."""
+    for place, example in enumerate(capability.examples):
+        try:
+            read = interpret(example, [manifest], now=time.time())
+        except NotGranted:  # it is empty, or endless
+            read = None
+        if read is None or read.capability != capability.name:
+            told = "nothing, or as two alike" if read is None else read.capability
+            message = f"is read as {told}: ask in more of its keywords, or add the words asked to them"
+            yield FolderFault(item.file, message, *item.document.where(("capabilities", number, "examples", place)))
 
 
 def _entitlements(

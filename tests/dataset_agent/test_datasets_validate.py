@@ -169,6 +169,9 @@ def test_two_folders_of_one_dataset_are_told_both(world: Path) -> None:
 WARNINGS = [
     (DESCRIPTOR, "FLIGHTS-001", "FLIGHTS-009", "names FLIGHTS-009, which no policy has"),
     (POLICY, 'Action::"list_flights", ', "", "no policy permits it"),
+    (DESCRIPTOR, "- List flights", "- What is the weather", "is read as nothing"),
+    (DESCRIPTOR, "- List flights", "- Summarise flights by carrier", "is read as summarise_flights"),
+    (DESCRIPTOR, "- List flights", '- ""', "is read as nothing"),
     (PEOPLE, "[list_flights, summarise_flights]", "[summarise_flights]", "nobody is entitled to it"),
     (PEOPLE, "[list_flights, summarise_flights]", "[list_flights, lst]", "lst, which is no capability of flights"),
     (PEOPLE, "flights: [", "fights: [", "entitled to fights, which is no dataset here"),
