@@ -218,16 +218,18 @@ def _settle_aliases(query: exp.Expr) -> None:
         # ``qualify`` spells numbers out; an engine that binds a parameter twice then sees two expressions.
         if not isinstance(term, (exp.Literal, exp.Column)) and term in values:
             term.replace(exp.Literal.number(values.index(term) + 1))
+    if not isinstance(query, exp.Select):
+        return  # what a set operation is ordered by is a number by now
     for clause in ("group", "order", "having", "qualify"):
         held = query.args.get(clause)
         for column in list(held.find_all(exp.Column)) if held is not None else ():
             name = column.meta.get(ALIAS)
             if name is None:
                 continue
-            item = query.expressions[aliases[name] - 1].unalias() if isinstance(query, exp.Select) else None
-            if item is not None and column.table and column == item:
+            item = query.expressions[aliases[name] - 1].unalias()
+            if column.table and column == item:
                 continue
-            if item is None or column.table or clause == "group":
+            if column.table or clause == "group":
                 raise Refused(f"{name} could be the alias or a column here; write the expression out", column)
             column.replace(exp.paren(item.copy()))
 

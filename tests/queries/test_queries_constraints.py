@@ -71,6 +71,12 @@ async def test_a_mask_is_what_the_query_reads(engine: DuckDbEngine, mask: str, s
     assert row == [shown, None if shown is None else len(shown)]
 
 
+async def test_a_short_text_is_shown_by_half_and_a_long_one_by_four_characters(engine: DuckDbEngine) -> None:
+    notes = template("SELECT note FROM orders ORDER BY id", "note:STRING")
+    shown = await run(engine, notes, masks={"orders.note": "truncate"})
+    assert sorted(note for (note,) in shown if note is not None) == ["fi", "firs", "sec"]
+
+
 async def test_what_the_query_does_not_read_is_not_in_its_text(engine: DuckDbEngine) -> None:
     with engine._cursors.one() as cursor:
         text = Texts().text(cursor, REGIONS, Shape((), ()))

@@ -114,3 +114,9 @@ def test_the_longest_literal_and_argument_are_known() -> None:
     assert (listed.written, listed.bytes(10), listed.bytes(10**6)) == (500, 1000, 2 * 10**6)
     looked_up = "SELECT id FROM orders WHERE region IN UNNEST(@p) ORDER BY id"
     assert template(looked_up, "id:INT64", parameter("p:STRING[]", max_items=1000)).growth.written == 0
+
+
+def test_a_list_is_as_long_as_all_its_items() -> None:
+    sql = "SELECT id FROM orders WHERE note = ARRAY_TO_STRING(@p, ',') ORDER BY id"
+    listed = parameter("p:STRING[]", max_items=1000, max_length=100, ordered=True)
+    assert template(sql, "id:INT64", listed).growth.written == 400_000

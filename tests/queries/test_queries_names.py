@@ -38,3 +38,15 @@ def test_an_alias_and_a_table_of_one_name_have_no_fields(shown: str) -> None:
         template(
             f"SELECT {shown} AS o FROM orders AS o JOIN customers AS c ON c.id = o.customer ORDER BY o.id", "o:STRING"
         )
+
+
+def test_a_query_in_from_has_a_name() -> None:
+    for source in ("(SELECT id FROM orders)", "lines AS l JOIN (SELECT id FROM orders) ON id = l.order_id"):
+        with pytest.raises(TemplateError, match="a query in FROM needs an alias"):
+            template(f"SELECT id FROM {source} ORDER BY id", "id:INT64")
+
+
+def test_an_alias_with_the_name_of_another_column_is_no_operand() -> None:
+    windowed = "SELECT amount AS id FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY id) = 1 ORDER BY 1"
+    with pytest.raises(TemplateError, match="id could be the alias or a column here"):
+        template(windowed, "id:NUMERIC")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlglot import exp
+from sqlglot.optimizer.qualify import qualify
 
 from queries import resolve as module
 from queries.errors import Refused
@@ -49,6 +50,21 @@ def _a_column_less(tree: exp.Query) -> None:
     tree.set("expressions", tree.expressions[:1])
 
 
+def test_an_alias_inside_what_is_grouped_by_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT o.region AS r, COUNT(*) AS n FROM orders AS o GROUP BY o.region ORDER BY r"
+
+    def left_alone(tree: exp.Query, **more: Any) -> Any:
+        made = qualify(tree, **more)
+        alias = exp.column("r")
+        alias.meta[ALIAS] = "r"
+        made.args["group"].append("expressions", exp.Lower(this=alias))
+        return made
+
+    monkeypatch.setattr(module, "qualify", left_alone)
+    with pytest.raises(Refused, match="r could be the alias or a column here"):
+        resolve(parse(sql), TABLES)
+
+
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
@@ -62,7 +78,6 @@ def _a_column_less(tree: exp.Query) -> None:
 )
 def test_what_became_of_a_query_is_what_was_written(monkeypatch: pytest.MonkeyPatch, tamper: Tamper, said: str) -> None:
     assert resolve(parse(SQL), TABLES).tables == {"orders", "customers"}
-    qualify = module.qualify
 
     def tampered(tree: exp.Query, **more: Any) -> Any:
         made = qualify(tree, **more)
