@@ -49,7 +49,10 @@ def check_no_powers(aggregate: exp.Expr, name: str) -> None:
 
 def check_cast(cast: exp.Cast, name: str, table: Table) -> None:
     """A conversion inside an aggregate has a value for every row, or the rows of small groups would show. Raises ``Refused``."""
-    held = {column.type for item in _names(cast) if (column := table.column(item)) is not None}
+    # What is no number is refused as such.
+    held = {
+        column.type for item in _names(cast) if (column := table.column(item)) is not None and column.type in _CONVERTED
+    }
     target = SQL_TYPES.get(cast.to.this)
     if target is None or not held <= _CONVERTED.get(target, frozenset()):
         raise Refused(
