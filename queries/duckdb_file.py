@@ -94,10 +94,14 @@ def source_file(folder: Path, table: Table) -> Path:
     if table.file is None:
         raise DataError(table.source, f"table {table.name}: its rows lie in BigQuery, not in a file")
     root = folder.resolve()
-    path = (root / table.file).resolve()
+    try:
+        path = (root / table.file).resolve()
+        found = path.is_file()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that is too long or holds NUL
+        raise DataError(table.source, f"table {table.name}: no file can have this path") from None
     if not path.is_relative_to(root):
         raise DataError(table.source, f"table {table.name}: the file lies outside the dataset's folder")
-    if not path.is_file():
+    if not found:
         raise DataError(table.source, f"table {table.name}: the file does not exist")
     return path
 

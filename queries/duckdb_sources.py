@@ -6,6 +6,7 @@ with the declared ones; what comes out of a CSV file was read as declared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -87,12 +88,26 @@ def base_tables(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return [str(name) for (name,) in found]
 
 
+def _is_computed(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Whether the table has a column that is an expression: reading it would run what somebody else wrote."""
+    found = connection.execute(
+        "SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'main' "
+        "AND table_name = ?",
+        [name],
+    ).fetchall()
+    return any(re.search(r"\bGENERATED\s+ALWAYS\s+AS\b", str(text), re.IGNORECASE) for (text,) in found)
+
+
 def _relation(connection: duckdb.DuckDBPyConnection, table: Table) -> Incoming:
     name = table.relation or table.name
     known = base_tables(connection)
     if name not in known:
         some = ", ".join(known[:8]) or "none"
         raise DataError(table.source, f"table {table.name}: the file has no base table {name[:64]!r}; it has {some}")
+    if _is_computed(connection, name):
+        raise DataError(
+            table.source, f"table {table.name}: a column is GENERATED, so reading computes; store its values"
+        )
     quoted = quote(name)
     schema = connection.sql(f"SELECT * FROM {quoted} LIMIT 0").to_arrow_table().schema  # noqa: S608
     columns = [column for column in table.columns if column.name in schema.names]
