@@ -35,6 +35,15 @@ async def test_nothing_of_the_environment_is_sent(tmp_path: Path, monkeypatch: p
     assert "authorization" not in request.lower()
 
 
+async def test_fewer_bytes_than_were_signed_are_not_used_whatever_their_digest() -> None:
+    fetching, _ = download(size=len(BODY) + 1)
+    async with loopback(reply(BODY, head=JSON_TYPE)) as server, open_downloads(5.0) as http:
+        await fetching.attempt(http, server.url("/results/task-1"), {})
+    with pytest.raises(NotGranted) as stop:
+        fetching.finish()
+    assert stop.value.reason is Reason.REMOTE_PROVENANCE_INVALID
+
+
 async def test_a_refusal_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_MAX_PROBLEM", 1_000)
     written = 0
