@@ -8,7 +8,7 @@ powers of one column are as many equations as its group has values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -45,6 +45,24 @@ def check_no_powers(aggregate: exp.Expr, name: str) -> None:
     for product in aggregate.find_all(exp.Mul):
         if _names(product.this) & _names(product.expression):
             raise Refused(f"minimum_group: {name} of a column times itself, with others, shows each value", product)
+
+
+def check_one_set(aggregates: Sequence[exp.Expr], table: Table, name: Callable[[exp.Expr], str]) -> None:
+    """No two exact sums of one column differ by those few who have a value in another. Raises ``Refused``.
+
+    ``SUM(a + b)`` passes over whoever has no ``b``; beside ``SUM(a)`` and ``SUM(b)`` it shows their ``a``.
+    """
+    sums = [aggregate for aggregate in aggregates if not isinstance(aggregate, exp.Count)]
+    for aggregate in sums:
+        names = _names(aggregate)
+        if len(names) < 2 or all(_is_required(table, column) for column in names):
+            continue
+        if any(_names(other) & names and _names(other) != names for other in sums):
+            raise Refused(
+                f"minimum_group: {name(aggregate)} of several columns that may be NULL, beside a sum of one of them, "
+                "shows those who have no value; round both, or declare the columns REQUIRED",
+                aggregate,
+            )
 
 
 def check_cast(cast: exp.Cast, name: str, table: Table) -> None:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from contract.minimum_group import GroupRule
 from contract.schema import Column, Mode, Parameter, SqlType, Table
 from queries.errors import Refused
-from queries.group_guards import check_cast, check_no_failing_row, check_no_powers, enough, guard
+from queries.group_guards import check_cast, check_no_failing_row, check_no_powers, check_one_set, enough, guard
 from queries.resolve import Resolved, base_table, is_supplied
 from queries.rounding import round_aggregates, summed_type
 
@@ -56,6 +56,8 @@ def apply_rule(resolved: Resolved, rule: GroupRule, tables: Sequence[Table], par
         check_no_failing_row(select, free.name)
     stored = _stored(table, subject)
     declared = next(declared for declared in tables if declared.name == rule.table)
+    if not hides_sums(rule):
+        check_one_set(aggregates, declared, _name)
     for aggregate in aggregates:
         guard(aggregate, stored, declared, rule.size)
     _require(select, stored, rule.size)

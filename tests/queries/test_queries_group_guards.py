@@ -135,6 +135,29 @@ def test_a_conversion_to_float64_may_stand_inside_an_aggregate(cast: str) -> Non
     load(f"SELECT dept, SUM({cast}) AS x FROM pay GROUP BY dept ORDER BY dept", "dept:STRING x:FLOAT64")
 
 
+@pytest.mark.parametrize(
+    "figures",
+    [
+        "SUM(age + bonus) AS x, SUM(age) AS y",
+        "SUM(age + bonus) AS x, AVG(bonus) AS y",
+        "AVG(age - bonus) AS x, SUM(age + salary) AS y",
+        "SUM(age) AS x, ROUND(STDDEV(age * bonus), 3) AS y",
+    ],
+)
+def test_sums_that_differ_by_who_has_no_value_do_not_stand_together(figures: str) -> None:
+    sql = f"SELECT dept, {figures} FROM pay GROUP BY dept ORDER BY dept"
+    with pytest.raises(TemplateError, match="shows those who have no value"):
+        load(sql, "dept:STRING x:INT64 y:INT64")
+
+
+def test_sums_over_the_same_subjects_or_of_other_columns_stand_together() -> None:
+    figures = "SUM(age + bonus) AS x, SUM(age - bonus) AS y, COUNT(age) AS n, SUM(salary) AS s"
+    sql = f"SELECT dept, {figures} FROM pay GROUP BY dept ORDER BY dept"
+    load(sql, "dept:STRING x:INT64 y:INT64 n:INT64 s:NUMERIC")
+    both = "SELECT dept, SUM(age + bonus) AS x, SUM(age) AS y FROM pay GROUP BY dept ORDER BY dept"
+    load(both, "dept:STRING x:INT64 y:INT64", **ROUNDED)
+
+
 def test_columns_are_multiplied_by_each_other_and_by_numbers() -> None:
     load("SELECT dept, SUM(2 * bonus * (age + 1)) AS x FROM pay GROUP BY dept ORDER BY dept", "dept:STRING x:INT64")
 
