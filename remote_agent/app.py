@@ -62,7 +62,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
 
     async def extended_card(caller: Caller, grants: tuple[str, ...]) -> AgentCard:
         world = service.world
-        descriptors, broken = [served.descriptor for served in world.datasets.values()], sorted(world.invalid)
+        descriptors, broken = [served.descriptor for served in world.datasets.values()], sorted(world.broken)
         if grants:
             asked = Governed(client=caller.agent, operation=DISCOVER, grants=grants, on_behalf_of=caller.person)
             found, shown = await discover(asked, service)

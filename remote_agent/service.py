@@ -14,6 +14,7 @@ from typing import Protocol
 
 from cache.result_cache import ResultCache
 from contract.authority import Authority
+from contract.ids import is_slug
 from contract.signing import Signer
 from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
 from control_plane.evaluator import Evaluator
@@ -72,6 +73,11 @@ class World:
     policy_version: str
     generation: int
     outdated: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """Those of ``invalid`` that are names of datasets: a card with any other is none, for everybody on it."""
+        return frozenset(name for name in self.invalid if is_slug(name) and name not in self.datasets)
 
     def lookup(self, dataset: str) -> DatasetDescriptor | InvalidDataset | None:
         """The served descriptor, the fact that it is broken, or ``None`` where there is none."""

@@ -16,10 +16,13 @@ import pytest
 from contract.errors import DatasetAgentError
 from contract.settings import Settings
 from control_plane.source_facts import file_facts
+from delegation.card_reader import read_extended
+from grants.keys import init_keys
 from remote_agent import world as building
 from remote_agent.service import World
 from remote_agent.world import close_world, load_world
 from tests.large_world import DATASET, write_world
+from tests.running_agent import Asker, running_agent
 
 
 @pytest.fixture
@@ -166,6 +169,17 @@ def _rename_site(folder: Path) -> None:
     table = pq.read_table(folder / "data" / "reading.parquet")
     names = ["place" if name == "site" else name for name in table.column_names]
     pq.write_table(table.rename_columns(names), folder / "data" / "reading.parquet")
+
+
+def test_a_broken_folder_whose_name_is_none_leaves_the_extended_card_readable(settings: Settings) -> None:
+    _edit(_copy(settings, "Not A Name"), bogus=1)
+    init_keys(settings)
+    with running_agent(settings) as agent:
+        asker = Asker(agent.settings, agent.url)
+        assert list(agent.lifecycle.status()["invalid"]) == ["Not A Name"]
+        reply = asker.rpc("GetExtendedAgentCard", {}, asker.headers())
+        card = read_extended(reply.content, asker.trust.agents[settings.agent_id])
+        assert [described.dataset for described in card.descriptors] == [DATASET]
 
 
 def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
