@@ -39,6 +39,22 @@ def read_settings(**given: Any) -> Settings:
     return settings
 
 
+def datasets_problem(settings: Settings) -> str | None:
+    """Why the datasets folder is none: it is that of one dataset, or of something else. ``None`` where it may be one."""
+    if any((settings.datasets / name).exists() for name in ("policies", "principals.yaml")):
+        return None
+    return (
+        f"{PREFIX}DATASETS names {settings.datasets.absolute()}, which holds neither policies nor principals.yaml: "
+        "name the folder that holds them beside a folder for each dataset"
+    )
+
+
+def check_datasets_folder(settings: Settings) -> None:
+    """For commands that decide who may do what. Raises INVALID_INPUT."""
+    if (problem := datasets_problem(settings)) is not None:
+        raise _invalid(problem)
+
+
 def check_home(settings: Settings) -> None:
     """For commands that look into a home: what is not there is not made. Raises NOT_FOUND."""
     if not settings.home.is_dir():

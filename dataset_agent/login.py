@@ -11,7 +11,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from control_plane.identity import issue_identity, refuse_in_production
 from control_plane.principals import load_directory
-from dataset_agent.configuration import load_settings
+from dataset_agent.configuration import check_datasets_folder, load_settings
 from dataset_agent.console import AsJson, print_json
 from grants.key_store import KeyName
 from grants.signers import open_signer
@@ -43,6 +43,7 @@ def identity_token(settings: Settings, principal: str, ttl: int = 3_600) -> str:
             "command.login.off",
             f"the development issuer is off ({why}): use your identity provider's token with POST /ask",
         )
+    check_datasets_folder(settings)
     directory = load_directory(settings.datasets / "principals.yaml")
     found = directory.named(principal)
     if found is None:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from contract.settings import Settings
 from control_plane.identity import refuse_in_production
-from dataset_agent.configuration import load_settings
+from dataset_agent.configuration import check_datasets_folder, load_settings
 from dataset_agent.process import address_of, advertised_address, bind_port, serve_app
 from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 from remote_agent.app import create_app
@@ -21,6 +21,7 @@ def serve(port: Port = 8801, host: Host = None, as_json: ReadyJson = False) -> N
 
 async def _serve(settings: Settings, port: int, as_json: bool) -> None:
     refuse_in_production(settings)
+    check_datasets_folder(settings)
     with closing(bind_port(settings.host, port, found_by="DATASET_AGENT_URL")) as listener:
         lifecycle = await Lifecycle.open(settings, public_url=advertised_address(settings, listener))
         await serve_app(

@@ -78,6 +78,16 @@ def test_a_bad_setting_is_named(
     assert said in run.line
 
 
+@pytest.mark.parametrize(
+    "arguments", [("serve", "--port", "0"), ("ask", "--as", "analyst", "List flights"), ("login", "--as", "analyst")]
+)
+def test_a_folder_of_one_dataset_is_no_datasets_folder(command: CommandLine, arguments: tuple[str, ...]) -> None:
+    folder = SHIPPED_DATASETS / "purification-batches"
+    run = command(*arguments, DATASETS=str(folder))
+    assert run.code == 2
+    assert f"DATASET_AGENT_DATASETS names {folder}, which holds neither policies nor principals.yaml" in run.line
+
+
 def test_no_password_of_a_bad_address_is_shown(command: CommandLine) -> None:
     run = command("doctor", STATE_URL="postgres://:hush@h/x", CACHE_URL="redis://:hush@h:x")
     assert run.code == 2
