@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +16,7 @@ from contract.result import StoredResult
 from contract.schema import ResultColumn
 from contract.verdict import NotGranted, Reason
 from delegation import results_arrow
-from delegation.results_arrow import UnexpectedFrame, _body_of, check_frames
+from delegation.results_arrow import UnexpectedFrame, _body_of, _Flat, check_frames
 from delegation.results_file import check_form
 from queries.arrow_form import arrow_schema
 
@@ -56,11 +58,44 @@ def test_another_message_than_is_wanted_is_refused(kind: int, body: int, wanted:
         body_of(kind, body, wanted)
 
 
-def test_metadata_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def whole_stream() -> bytes:
     held = io.BytesIO()
     with pa.ipc.new_stream(held, FIELDS) as stream:
         stream.write_batch(pa.record_batch([pa.array([1])], schema=FIELDS))
-    whole = held.getvalue()
+    return held.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (lambda whole: bytes(4) + whole[4:], "without a marker"),
+        (lambda whole: b"\xff" * 4 + bytes(4), "no schema"),
+        (lambda whole: whole[:-16], "longer than the stream"),
+    ],
+    ids=["another marker", "an end alone", "a body that is cut off"],
+)
+def test_a_stream_is_marked_messages_and_an_end(tmp_path: Path, changed: Callable[[bytes], bytes], said: str) -> None:
+    body = changed(whole_stream())
+    with (tmp_path / "stream").open("w+b") as file:
+        file.write(body)
+        file.flush()
+        with pytest.raises(UnexpectedFrame, match=said):
+            check_frames(file, len(body))
+
+
+def test_metadata_is_read_at_places_that_it_has() -> None:
+    empty = struct.pack("<IHHIi", 12, 4, 4, 0, 8)  # a table at 12 without a field, its layout at 4
+    flat = _Flat(empty)
+    assert (flat.table(0), flat.has(12, 2)) == (12, False)
+    with pytest.raises(UnexpectedFrame, match="without content"):
+        flat.below(12, 2)
+    for at in (-1, 13, 2**40):
+        with pytest.raises(UnexpectedFrame, match="beyond the metadata"):
+            flat.table(at)
+
+
+def test_metadata_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = whole_stream()
     with (tmp_path / "stream").open("w+b") as file:
         file.write(whole)
         file.flush()

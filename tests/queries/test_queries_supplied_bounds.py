@@ -25,7 +25,9 @@ def test_rows_are_supplied_where_some_are_read_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "most"), [("MAX_SUPPLIED_ROWS", ROWS.row_count), ("MAX_SUPPLIED_BYTES", len(ROWS.body))]
+    ("bound", "most"),
+    [("MAX_SUPPLIED_ROWS", ROWS.row_count), ("MAX_SUPPLIED_BYTES", len(ROWS.body))],
+    ids=["rows", "bytes"],
 )
 def test_supplied_rows_have_a_number_and_a_size(monkeypatch: pytest.MonkeyPatch, bound: str, most: int) -> None:
     monkeypatch.setattr(supplied, bound, most)
