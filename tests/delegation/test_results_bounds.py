@@ -44,6 +44,15 @@ async def test_fewer_bytes_than_were_signed_are_not_used_whatever_their_digest()
     assert stop.value.reason is Reason.REMOTE_PROVENANCE_INVALID
 
 
+async def test_a_byte_more_than_was_signed_is_not_written() -> None:
+    fetching, sink = download(size=len(BODY) - 1)
+    async with loopback(reply(BODY, head=JSON_TYPE)) as server, open_downloads(5.0) as http:
+        with pytest.raises(NotGranted) as stop:
+            await fetching.attempt(http, server.url("/results/task-1"), {})
+    assert stop.value.reason is Reason.REMOTE_PROVENANCE_INVALID
+    assert len(sink.getvalue()) < len(BODY)
+
+
 async def test_a_refusal_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_MAX_PROBLEM", 1_000)
     written = 0
