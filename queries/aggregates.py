@@ -37,7 +37,7 @@ _AGGREGATES: Final = (
 @rule(exp.Count)
 def _count(e: Elaborator, node: exp.Expr) -> Type:
     counted = node.this
-    if node.expressions:
+    if node.expressions or counted is None:
         raise Refused("COUNT takes one expression", node)
     if isinstance(counted, exp.Distinct):
         e.scalar(_only(counted), "COUNT(DISTINCT)")

@@ -20,6 +20,8 @@ def type_order(e: Elaborator, query: exp.Expr, columns: Sequence[Type]) -> None:
     """Type ORDER BY, LIMIT and OFFSET of a query whose output has the types ``columns``. Raises ``Refused``."""
     order = query.args.get("order")
     for item in list(order.expressions) if order is not None else ():
+        if _is_unseen(query, item.this):
+            raise Refused("with DISTINCT, ORDER BY takes output columns", item)
         if not e.ties.takes_out(item, partial(_kind, e, item.this, columns)):
             type_term(e, item.this, columns)
     for arg in ("limit", "offset"):
@@ -28,6 +30,13 @@ def type_order(e: Elaborator, query: exp.Expr, columns: Sequence[Type]) -> None:
             _type_count(e, held)
     if query.args.get("limit") is not None and order is None:
         raise Refused("LIMIT without ORDER BY may answer differently each time", query.args["limit"])
+
+
+def _is_unseen(query: exp.Expr, term: exp.Expr) -> bool:
+    """Whether a term orders rows by what DISTINCT has left out, so that one row may have several places."""
+    if not isinstance(query, exp.Select) or query.args.get("distinct") is None or isinstance(term, exp.Literal):
+        return False
+    return term not in [item.unalias() for item in query.expressions]
 
 
 def type_term(e: Elaborator, term: exp.Expr, columns: Sequence[Type]) -> None:

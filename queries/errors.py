@@ -47,6 +47,8 @@ _WRITTEN: Final[dict[type[exp.Expr], str]] = {
     exp.ArrayReverse: "ARRAY_REVERSE",
     exp.ArraySize: "ARRAY_LENGTH",
     exp.ArrayToString: "ARRAY_TO_STRING",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
     exp.GenerateDateArray: "GENERATE_DATE_ARRAY",
     exp.GenerateSeries: "GENERATE_ARRAY",
     exp.GroupConcat: "STRING_AGG",

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from queries.calls import CALL_NAMES
 from queries.errors import Refused, written_name
 from queries.googlesql import GoogleSql
+from queries.reserved import check_shapes
 from queries.tokens import check_tokens
 from queries.vocabulary import ALLOWED, ARGUMENT_NAMES, DECLINED
 from queries.windows import write_out_windows
@@ -51,6 +52,7 @@ def parse(sql: str) -> exp.Query:
     _spell_literals(tree)
     if not isinstance(tree, (exp.Select, exp.SetOperation)):
         raise Refused(f"only a query is accepted, not {written_name(tree)}", tree)
+    check_shapes(sql, tree)
     write_out_windows(tree)
     _check_implicit(tree, tokens)
     _check_nodes(tree)

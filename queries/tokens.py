@@ -12,6 +12,7 @@ from typing import Final
 from sqlglot import Token, TokenType
 
 from queries.errors import Refused
+from queries.foreign import check_foreign
 from queries.vocabulary import BEFORE_PARENTHESIS, CONSTRUCTS, FUNCTION_NAMES, HINTS, TABLE_FUNCTIONS
 
 T = TokenType
@@ -65,6 +66,7 @@ def check_tokens(sql: str, tokens: list[Token]) -> None:
             _check_set_operation(tokens, index)
         if following is not None and following.token_type is T.L_PAREN:
             _check_call(tokens, index)
+    check_foreign(sql, tokens)
 
 
 def _names_table(tokens: list[Token], index: int) -> bool:
