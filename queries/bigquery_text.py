@@ -33,7 +33,7 @@ class BigQueryTexts:
         if known is not None:
             return known
         sources = {table.name: table.bigquery for table in template.tables if table.bigquery is not None}
-        tree = rewrite(template, shape, written=True)
+        tree = rewrite(template, shape, written=True, guarded=True)
         _complete_order(tree, template)
         try:
             text = to_bigquery(tree, sources, absent_of(template))

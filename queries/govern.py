@@ -129,14 +129,18 @@ def _check_reach(template: Template, authority: Authority, table: str, column: s
                 )
 
 
-def rewrite(template: Template, shape: Shape, *, written: bool = False) -> exp.Query:
-    """The template's typed GoogleSQL with every base table governed; ``written`` takes it as its author wrote it."""
+def rewrite(template: Template, shape: Shape, *, written: bool = False, guarded: bool = False) -> exp.Query:
+    """The template's typed GoogleSQL with every base table governed; ``written`` takes it as its author wrote it.
+
+    ``guarded`` is for an engine that may compute an expression above before it filters: a row
+    that is filtered out is NULL in every column there, so that no failure tells of it.
+    """
     tree = template.written() if written else template.tree()
     masks = dict(shape.masks)
     for node in list(tree.find_all(exp.Table)):
         name = base_table(node)
         if name is not None:
-            node.replace(_governed(node, name, template, shape, masks))
+            node.replace(_governed(node, name, template, shape, masks, guarded=guarded))
         elif is_supplied(node):
             node.replace(reference(node.alias_or_name))
     for column in tree.find_all(exp.Column):
@@ -147,7 +151,9 @@ def rewrite(template: Template, shape: Shape, *, written: bool = False) -> exp.Q
     return tree
 
 
-def _governed(node: exp.Table, name: str, template: Template, shape: Shape, masks: Mapping[str, Mask]) -> exp.Subquery:
+def _governed(
+    node: exp.Table, name: str, template: Template, shape: Shape, masks: Mapping[str, Mask], *, guarded: bool
+) -> exp.Subquery:
     table = _table(template, name)
     shown: list[exp.Expr] = []
     for column in table.columns:
@@ -168,12 +174,15 @@ def _governed(node: exp.Table, name: str, template: Template, shape: Shape, mask
         db=exp.to_identifier(DATA_SCHEMA, quoted=True),
         alias=exp.TableAlias(this=exp.to_identifier(ROW, quoted=True)),
     )
-    select = exp.Select(expressions=shown, from_=exp.From(this=physical))
     wanted = [test_of(condition, table) for condition in shape.conditions if condition.table == name]
+    if wanted and guarded:
+        for alias in shown:
+            alias.set("this", exp.If(this=exp.and_(*wanted), true=alias.this, false=exp.null()))
+    select = exp.Select(expressions=shown, from_=exp.From(this=physical))
     if wanted:
         select.set("where", exp.Where(this=exp.and_(*wanted, copy=False)))
-    alias = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
-    return exp.Subquery(this=select, alias=alias)
+    named = exp.TableAlias(this=exp.to_identifier(node.alias_or_name, quoted=True))
+    return exp.Subquery(this=select, alias=named)
 
 
 def _table(template: Template, name: str) -> Table:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import sqlglot
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 
 from contract.verdict import NotGranted
 from queries.bigquery_text import BigQueryTexts, check_text
@@ -150,15 +150,35 @@ def test_supplied_rows_are_one_parameter_and_no_table() -> None:
     assert text.count("data-project") == 1
 
 
+def test_a_row_that_is_filtered_out_is_null_wherever_an_expression_might_be_computed_before_the_filter() -> None:
+    text = text_of(
+        stored_template(
+            "SELECT o.region AS region, 1 / o.id AS x FROM orders AS o ORDER BY x", "region:STRING x:FLOAT64"
+        ),
+        rows={"orders.region": {"one_of": ["EU"]}, "orders.id": {"min": 3}},
+        masks={"orders.region": "truncate"},
+    )
+    (governed,) = sqlglot.parse_one(text, read="bigquery").find_all(exp.Subquery)
+    select = governed.this
+    condition = select.args["where"].this
+    columns = {column.alias: column.this for column in select.expressions}
+    assert set(columns) == {"region", "id"}
+    for value in columns.values():
+        assert isinstance(value, exp.If)
+        assert (value.this, value.args["false"]) == (condition, exp.null())
+    assert {column.name for column in condition.find_all(exp.Column)} == {"region", "id"}
+
+
 @pytest.mark.parametrize("name", AUTHORITIES)
 def test_every_base_table_is_read_as_often_as_in_the_template_under_any_authority(name: str) -> None:
     template = stored_template(
         "WITH w AS (SELECT o.id AS id, o.customer AS customer, o.note AS note, o.amount AS amount, o.region AS region, "
         "o.day AS day, o.at AS at, o.paid AS paid, o.score AS score FROM orders AS o) "
-        "SELECT w.id AS id FROM w JOIN customers AS c ON c.id = w.customer JOIN lines AS l ON l.order_id = w.id "
+        "SELECT w.id AS id, w.region AS region, c.name AS name "
+        "FROM w JOIN customers AS c ON c.id = w.customer JOIN lines AS l ON l.order_id = w.id "
         "WHERE EXISTS (SELECT 1 FROM orders AS orders WHERE orders.id = w.id AND l.qty > 1 AND c.name <> l.sku "
         "AND c.region = w.region) ORDER BY id",
-        "id:INT64",
+        "id:INT64 region:STRING name:STRING",
     )
     text = text_of(template, **AUTHORITIES[name])
     assert [text.count(f".{table}` AS `_b`") for table in ("orders", "customers", "lines")] == [2, 1, 1]
