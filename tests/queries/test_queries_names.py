@@ -50,3 +50,9 @@ def test_an_alias_with_the_name_of_another_column_is_no_operand() -> None:
     windowed = "SELECT amount AS id FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY id) = 1 ORDER BY 1"
     with pytest.raises(TemplateError, match="id could be the alias or a column here"):
         template(windowed, "id:NUMERIC")
+
+
+@pytest.mark.parametrize("value", ["(SELECT id, note FROM orders LIMIT 1)", "id IN (SELECT id, note FROM orders)"])
+def test_a_query_that_is_a_value_has_one_column(value: str) -> None:
+    with pytest.raises(TemplateError, match="a query used as a value has one column"):
+        template(f"SELECT id AS x FROM orders WHERE {value} IS NULL ORDER BY x", "x:INT64")
