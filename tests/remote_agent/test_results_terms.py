@@ -10,11 +10,11 @@ import pytest
 from contract.result import StoredResult
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
-from remote_agent.results_release import _check_terms
+from remote_agent.results_release import _check_terms, _standing
 from remote_agent.service import World
 from remote_agent.spool import Held, Terms, owner_of
 from remote_agent.spool_file import Sealed
-from tests.authority_builder import make_authority
+from tests.authority_builder import REMOTE, make_authority
 
 ALL: dict[str, Any] = {
     "dataset": "other-batches",
@@ -68,3 +68,11 @@ def test_an_owner_is_an_agent_and_a_person_of_an_issuer_and_a_tenant(name: str) 
     assert owner_of(make_authority().grant) == mine
     other: dict[str, Any] = {name: "another"}
     assert owner_of(make_authority(**other).grant) != mine
+
+
+@pytest.mark.parametrize("name", ["dataset", "capability"])
+def test_a_leaf_of_another_dataset_or_capability_fetches_nothing(name: str) -> None:
+    other: dict[str, Any] = {name: ALL[name]}
+    with pytest.raises(NotGranted, match="the result would widen the grant") as refused:
+        _standing(held(), make_authority(**other).grant, REMOTE, WORLD)
+    assert refused.value.reason is Reason.GRANT_WIDENED
