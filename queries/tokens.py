@@ -20,6 +20,10 @@ _WORD: Final = re.compile(r"[A-Za-z_`][A-Za-z0-9_ `]*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _BYTES: Final = re.compile(r"[bB](['\"])(?:[ -\[\]-~]|\\(?:x[0-9a-fA-F]{2}|[nrt'\"\\]))*\1")
 _TEXTS: Final = (T.STRING, T.RAW_STRING)
+# What is between brackets is looked at once for each of them.
+MAX_DEPTH: Final = 200
+_OPENING: Final = (T.L_PAREN, T.L_BRACKET)
+_CLOSING: Final = (T.R_PAREN, T.R_BRACKET)
 _FIRST: Final = (T.SELECT, T.WITH, T.FROM, T.L_PAREN, T.SEMICOLON)
 _SOURCES: Final = (T.FROM, T.JOIN)
 # By the word's type alone, and by the type of the word that follows it.
@@ -40,6 +44,7 @@ _PAIRS: Final = {
 
 def check_tokens(sql: str, tokens: list[Token]) -> None:
     """Raises ``Refused`` at the line of the word."""
+    _check_depth(tokens)
     if tokens and tokens[0].token_type not in _FIRST:
         raise Refused(f"only a query is accepted, not {tokens[0].text[:40].upper()}", line=tokens[0].line)
     for index, token in enumerate(tokens):
@@ -67,6 +72,14 @@ def check_tokens(sql: str, tokens: list[Token]) -> None:
         if following is not None and following.token_type is T.L_PAREN:
             _check_call(tokens, index)
     check_foreign(sql, tokens)
+
+
+def _check_depth(tokens: list[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth > MAX_DEPTH:
+            raise Refused("the query is nested too deeply", line=token.line)
 
 
 def _names_table(tokens: list[Token], index: int) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from queries.errors import Refused
 from queries.googlesql import GoogleSql
-from queries.tokens import check_tokens
+from queries.tokens import MAX_DEPTH, check_tokens
 
 
 def check(sql: str) -> None:
@@ -33,3 +33,12 @@ def test_bytes_are_written_in_one_way(written: str) -> None:
 def test_a_name_has_no_escape(name: str) -> None:
     with pytest.raises(Refused, match="a name with an escape"):
         check(f"SELECT {name} AS y FROM o")
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("[", "]"), ("ABS(", ")"), ("([", "])")])
+def test_brackets_are_nested_to_a_depth_that_is_read_once(opening: str, closing: str) -> None:
+    within = MAX_DEPTH // sum(char in "([" for char in opening)
+    check(f"SELECT {opening * within}1{closing * within} AS y")
+    for depth in (within + 1, 20_000):
+        with pytest.raises(Refused, match="nested too deeply"):
+            check(f"SELECT {opening * depth}1{closing * depth} AS y")
