@@ -12,6 +12,7 @@ from contract.schema import Parameter
 from contract.verdict import NotGranted, Reason
 from queries import bind as module
 from queries.bind import bind, check_parameter
+from queries.errors import TemplateError
 from tests.queries.world import parameter, template
 
 
@@ -41,3 +42,8 @@ def test_declared_values_are_in_the_form_that_arguments_are_brought_to() -> None
 
     assert check_parameter(declared("caf\u00e9")) is None
     assert "Unicode form C" in str(check_parameter(declared("cafe\u0301")))
+
+
+def test_bytes_are_no_argument() -> None:
+    with pytest.raises(TemplateError, match="BYTES parameters are not accepted"):
+        template("SELECT id FROM orders WHERE note = @p ORDER BY id", "id:INT64", parameter("p:BYTES"))
