@@ -100,11 +100,6 @@ def _check_constructs(tree: exp.Query) -> None:
             raise Refused("minimum_group: a window shows rows of a group", node)
         if isinstance(node, exp.Select) and node.args.get("distinct") is not None:
             raise Refused("minimum_group: SELECT DISTINCT is an aggregation of its own", node)
-        if isinstance(node, exp.Group):
-            extra = sorted(arg for arg, value in node.args.items() if value and arg != "expressions")
-            nested = node.find(exp.Rollup, exp.Cube, exp.GroupingSets)
-            if extra or nested is not None:
-                raise Refused("minimum_group: ROLLUP, CUBE and GROUPING SETS give totals to subtract from", node)
 
 
 def _aggregating(tree: exp.Query) -> exp.Select:
