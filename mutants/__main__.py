@@ -34,6 +34,7 @@ SEARCHED: Final = {
     "delegation": ("tests/delegation", "tests/root_agent", "tests/remote_agent"),
     "evidence": ("tests/evidence", "tests/root_agent", "tests/dataset_agent"),
     "grants": ("tests/grants", "tests/extension", "tests/attacks", "tests/remote_agent", "tests/dataset_agent"),
+    "queries": ("tests/queries", "tests/bigquery", "tests/governing"),
     "remote_agent": ("tests/attacks", "tests/remote_agent"),
     "root_agent": ("tests/root_agent", "tests/delegation"),
 }
@@ -49,6 +50,12 @@ NEAR: Final = {
     "control_plane/oidc.py": ("oidc_provider",),
     "control_plane/oidc_token.py": ("oidc_tokens",),
     "delegation/card_reader.py": ("root_card", "http_bounds"),
+    "delegation/results.py": ("results_bounds", "results_download", "reply_stored", "results_hop"),
+    "delegation/results_arrow.py": (
+        "results_frames",
+        "results_arrow",
+    ),
+    "delegation/results_file.py": ("results_frames", "results_bounds", "results_download", "results_arrow"),
     "delegation/receipt.py": ("stored", "result", "root_receipt", "root_path", "hop_liar"),
     "delegation/sending.py": ("root_path", "test_hop"),
     "evidence/tree.py": ("provenance", "root_receipt"),
@@ -73,6 +80,48 @@ NEAR: Final = {
     "grants/state_rows.py": ("state_sqlite", "grants_state"),
     "grants/state_script.py": ("state_redis", "state_lost", "grants_state"),
     "grants/state_seen.py": ("state_lost", "grants_state"),
+    "queries/bigquery_text.py": ("bigquery_second_reading", "bigquery_text"),
+    "queries/bind.py": ("queries_bind", "nested_parameters"),
+    "queries/conditions.py": ("queries_constraints", "queries_govern"),
+    "queries/duckdb_connection.py": ("duckdb_connection", "queries_duckdb."),
+    "queries/duckdb_call.py": ("queries_duckdb_call", "queries_duckdb_worker", "queries_supplied."),
+    "queries/duckdb_file.py": ("queries_duckdb_file", "queries_duckdb."),
+    "queries/duckdb_macros_text.py": (
+        "queries_constraints",
+        "queries_masks",
+    ),
+    "queries/duckdb_text.py": ("queries_duckdb_text",),
+    "queries/engine.py": ("queries_duckdb.",),
+    "queries/govern.py": (
+        "queries_constraints",
+        "queries_govern",
+        "queries_supplied_load",
+        "queries_masks",
+        "queries_groups",
+    ),
+    "queries/grammar.py": (
+        "queries_grammar_bounds",
+        "queries_foreign",
+        "queries_refused",
+        "queries_template.",
+        "queries_nested.",
+    ),
+    "queries/group_guards.py": ("queries_groups", "queries_group_guards"),
+    "queries/groups.py": ("queries_groups",),
+    "queries/growth.py": ("queries_growth",),
+    "queries/masks.py": ("queries_masks",),
+    "queries/names.py": ("queries_names", "queries_nested.", "queries_refused", "queries_template."),
+    "queries/resolve.py": (
+        "queries_resolved_twice",
+        "queries_refused",
+        "queries_template.",
+        "queries_nested.",
+        "queries_supplied_load",
+    ),
+    "queries/rounding.py": ("queries_groups",),
+    "queries/supplied.py": ("supplied_bounds", "supplied_load"),
+    "queries/template.py": ("queries_template.", "queries_refused", "queries_bind", "supplied_load"),
+    "queries/tokens.py": ("queries_tokens", "queries_foreign", "queries_refused", "queries_template."),
     "remote_agent/answer.py": (
         "unknown_people",
         "tasks_and_cards",
@@ -105,8 +154,29 @@ NEAR: Final = {
         "half_calls",
     ),
     "remote_agent/joining.py": ("long_calls", "follow_ups", "watching", "half_calls"),
-    "remote_agent/negotiate.py": ("unknown_people", "governed_calls", "tasks_and_cards"),
+    "remote_agent/negotiate.py": ("negotiate_nothing", "unknown_people", "governed_calls", "tasks_and_cards"),
     "remote_agent/plugin.py": ("default_deny",),
+    "remote_agent/results.py": ("results_streamed", "results_fetched", "results_refused"),
+    "remote_agent/results_door.py": ("results_refused", "results_fetched"),
+    "remote_agent/results_range.py": ("results_fetched", "results_refused"),
+    "remote_agent/results_release.py": (
+        "results_terms",
+        "results_release",
+        "results_refused",
+        "results_fetched",
+        "results_streamed",
+        "results_hop",
+    ),
+    "remote_agent/spool.py": (
+        "spool_find",
+        "results_terms",
+        "test_spool.",
+        "spool_shares",
+        "results_refused",
+        "results_fetched",
+    ),
+    "remote_agent/spool_file.py": ("spool_chunks", "test_spool."),
+    "remote_agent/spool_folder.py": ("test_spool.",),
     "root_agent/app.py": ("root_oidc",),
     "root_agent/hops.py": ("root_delegated",),
 }
@@ -201,14 +271,10 @@ def searched(root: Path, path: str) -> Iterator[list[str]]:
     """Tests that could kill a fault in ``path``: those written for the file, or the nearest folder."""
     package, _, name = path.partition("/")
     stem = name.removesuffix(".py")
-    near = [
-        str(file.relative_to(root))
-        for folder in SEARCHED[package]
-        for file in sorted((root / folder).glob("test_*.py"))
-        if stem in file.stem or any(word in file.stem for word in NEAR.get(path, ()))
-    ]
-    for file in near:
-        yield [file]
+    files = [file for folder in SEARCHED[package] for file in sorted((root / folder).glob("test_*.py"))]
+    near = [str(file.relative_to(root)) for word in (*NEAR.get(path, ()), stem) for file in files if word in file.name]
+    for name in dict.fromkeys(near):
+        yield [name]
     if not near:
         yield [SEARCHED[package][0]]
 

@@ -2,7 +2,7 @@
 
 A check is an ``if`` whose only effect is to raise or to answer no, each alternative of such a
 condition by itself, and a call whose only effect is to check. What no pattern finds is listed
-as text in ``TEXTS``.
+as text in ``texts.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from mutants.texts import TEXTS, Text
 
 PROTECTED: Final = (
     "contract/address.py",
@@ -30,6 +32,9 @@ PROTECTED: Final = (
     "control_plane/oidc_token.py",
     "delegation/card_reader.py",
     "delegation/receipt.py",
+    "delegation/results.py",
+    "delegation/results_arrow.py",
+    "delegation/results_file.py",
     "delegation/sending.py",
     "evidence/tree.py",
     "grants/chain.py",
@@ -58,6 +63,23 @@ PROTECTED: Final = (
     "grants/trust_editor.py",
     "grants/trust_file.py",
     "grants/verify.py",
+    "queries/bigquery_text.py",
+    "queries/bind.py",
+    "queries/conditions.py",
+    "queries/duckdb_call.py",
+    "queries/duckdb_connection.py",
+    "queries/duckdb_file.py",
+    "queries/duckdb_stream.py",
+    "queries/duckdb_text.py",
+    "queries/engine.py",
+    "queries/govern.py",
+    "queries/grammar.py",
+    "queries/masks.py",
+    "queries/names.py",
+    "queries/resolve.py",
+    "queries/supplied.py",
+    "queries/template.py",
+    "queries/tokens.py",
     "remote_agent/answer.py",
     "remote_agent/authentication.py",
     "remote_agent/context.py",
@@ -69,6 +91,12 @@ PROTECTED: Final = (
     "remote_agent/joining.py",
     "remote_agent/negotiate.py",
     "remote_agent/plugin.py",
+    "remote_agent/results.py",
+    "remote_agent/results_door.py",
+    "remote_agent/results_range.py",
+    "remote_agent/results_release.py",
+    "remote_agent/spool.py",
+    "remote_agent/spool_shares.py",
     "root_agent/app.py",
     "root_agent/catalogue.py",
     "root_agent/hops.py",
@@ -93,38 +121,6 @@ class Mutant:
 
     def planted(self, source: str) -> str:
         return source[: self.start] + self.replacement + source[self.end :]
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A fault no pattern finds: ``old`` occurs exactly once in the file."""
-
-    path: str
-    name: str
-    old: str
-    new: str
-
-
-_SCRIPT: Final = "grants/state_script.py"
-TEXTS: Final[tuple[Text, ...]] = (
-    Text(_SCRIPT, "a server that may evict", "policy == 'noeviction' and ", ""),
-    Text(_SCRIPT, "a server without a log", " and log == '1' and ", " and "),
-    Text(_SCRIPT, "a server that is no master", " and role == 'master'", ""),
-    Text(_SCRIPT, "another server than the memory was kept on", "held[7] ~= server or ", ""),
-    Text(_SCRIPT, "leaves that are fewer than were counted", "tonumber(held[6]) ~= count or ", ""),
-    Text(_SCRIPT, "a memory that is behind what was seen", "~= count or behind or ", "~= count or "),
-    Text(_SCRIPT, "a loss that was seen elsewhere", " or behind or ARGV[7] == '1'", " or behind"),
-    Text(_SCRIPT, "another memory than was seen", "(name ~= seen or epoch < seen_epoch", "(epoch < seen_epoch"),
-    Text(_SCRIPT, "a count that goes back", "epoch == seen_epoch and seq < seen_seq", "false"),
-    Text(
-        _SCRIPT,
-        "an armed instant that goes back",
-        "math.max(armed, tonumber(first and ARGV[5] or ARGV[4]))",
-        "tonumber(first and ARGV[5] or ARGV[4])",
-    ),
-    Text(_SCRIPT, "an epoch that was over", "epoch < seen_epoch or ", ""),
-    Text(_SCRIPT, "an instant that is lowered", "not held or tonumber(held) < tonumber(ARGV[2])", "true"),
-)
 
 
 def mutants(root: Path) -> list[Mutant]:
@@ -164,6 +160,10 @@ def _taken_out(node: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or):
             for alternative in node.test.values:
                 yield alternative, "False"
+    if isinstance(node, ast.Match):
+        for case in node.cases:
+            if case.guard is not None and _only_refuses(case.body):
+                yield case.guard, "False"
     if isinstance(node, ast.Expr):
         value = node.value.value if isinstance(node.value, ast.Await) else node.value
         if isinstance(value, ast.Call) and _CHECKING.search(ast.unparse(value.func)):
@@ -172,10 +172,11 @@ def _taken_out(node: ast.stmt) -> Iterator[tuple[ast.AST, str]]:
 
 def _only_refuses(body: list[ast.stmt]) -> bool:
     """Whether a body does nothing but raise, or answer with no or with the name of what is wrong."""
-    last = body[-1]
+    *before, last = body
     if isinstance(last, ast.Raise):
-        return len(body) == 1 and last.exc is not None  # what is only passed on was refused elsewhere
-    if len(body) != 1 or not isinstance(last, ast.Return) or not isinstance(last.value, ast.Constant):
+        # What is only passed on was refused elsewhere; names that a message is made of may stand before it.
+        return last.exc is not None and all(isinstance(node, ast.Assign) for node in before)
+    if before or not isinstance(last, ast.Return) or not isinstance(last.value, ast.Constant):
         return False
     return last.value.value is False or isinstance(last.value.value, str)
 
