@@ -74,6 +74,8 @@ PROTECTED: Final = (
     "queries/engine.py",
     "queries/govern.py",
     "queries/grammar.py",
+    "queries/group_guards.py",
+    "queries/groups.py",
     "queries/masks.py",
     "queries/names.py",
     "queries/resolve.py",

@@ -269,6 +269,7 @@ TEXTS: Final[tuple[Text, ...]] = (
     *_STATE,
     *_ROWS,
     *_COLUMNS,
+    *_GROUPED,
     *_ROUNDED,
     *_ENGINE,
     *_NAMED,
