@@ -9,24 +9,27 @@ made under another secret or copied to another key does not open.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
 import zstandard
 from cryptography.exceptions import InvalidTag
 
-from cache.keys import CacheKeys
+from cache.keys import KID_HEX, CacheKeys
 from cache.partition import PLAIN, is_plain, parse_key
 from contract.canonical import InvalidJson, parse_json
 from contract.result import Execution, ResultDocument
 
 MAGIC: Final = b"dsce1"
 MAX_HEADER: Final = 4_096
-_MEMBERS: Final = {"dimensions", "template", "as_of", "started", "exp", "size"}
+_MEMBERS: Final = {"dimensions", "template", "as_of", "started", "exp", "size", "kid"}
+_KID: Final = re.compile(rf"[0-9a-f]{{{KID_HEX}}}")
 # The end of the year 9999: what follows has no date.
 _MAX_TIME: Final = 253_402_300_800.0
 _MAX_SIZE: Final = 2**53 - 1
@@ -57,6 +60,7 @@ class Header:
 
     ``started`` and ``exp`` are POSIX seconds: when the execution that produced the entry
     began, and when it must no longer be served. ``size`` is the result's size in bytes.
+    ``kid`` names the secret that sealed it; ``seal`` writes it.
     """
 
     dimensions: Mapping[str, str]
@@ -65,6 +69,7 @@ class Header:
     started: float
     exp: float
     size: int
+    kid: str = ""
 
     def to_bytes(self) -> bytes:
         return orjson.dumps(
@@ -75,19 +80,30 @@ class Header:
                 "started": self.started,
                 "exp": self.exp,
                 "size": self.size,
+                "kid": self.kid,
             }
         )
 
 
 def seal(
-    header: Header, document: ResultDocument, execution: Execution, *, key: str, partition_id: str, keys: CacheKeys
+    header: Header,
+    document: ResultDocument,
+    execution: Execution,
+    *,
+    key: str,
+    partition_id: str,
+    keys: CacheKeys,
+    parts: Mapping[str, str] = MappingProxyType({}),
 ) -> bytes:
-    """The entry's bytes under ``key``. Raises ``EntryError`` for a header beyond ``MAX_HEADER``."""
-    plain = header.to_bytes()
+    """The entry's bytes under ``key``. Raises ``EntryError`` for a header beyond ``MAX_HEADER``.
+
+    ``parts`` are the digests of the scope's hidden parts (``Partition.part_ids``); they are sealed.
+    """
+    plain = replace(header, kid=keys.kid).to_bytes()
     if len(plain) > MAX_HEADER:
         raise EntryError("the header is too large")
     head = MAGIC + _LENGTH.pack(len(plain)) + plain
-    facts = orjson.dumps([document.row_count, document.as_of, *_execution_facts(execution)])
+    facts = orjson.dumps([dict(parts), document.row_count, document.as_of, *_execution_facts(execution)])
     payload = _ZSTD.compress(_LENGTH.pack(len(facts)) + facts + document.body)
     nonce = os.urandom(_NONCE)
     return head + nonce + keys.cipher(partition_id).encrypt(nonce, payload, head + key.encode())
@@ -115,6 +131,20 @@ def open_sealed(
     entry: bytes, end: int, *, key: str, partition_id: str, keys: CacheKeys
 ) -> tuple[ResultDocument, Execution]:
     """The result and its execution; ``end`` is where the header ends. Raises ``EntryError``."""
+    _, document, execution = _opened(entry, end, key, partition_id, keys)
+    return document, execution
+
+
+def sealed_parts(entry: bytes, end: int, *, key: str, partition_id: str, keys: CacheKeys) -> Mapping[str, str]:
+    """The digests of the scope's hidden parts, for who explains a miss; no row. Raises ``EntryError``."""
+    parts, _, _ = _opened(entry, end, key, partition_id, keys)
+    return parts
+
+
+_Opened = tuple[Mapping[str, str], ResultDocument, Execution]
+
+
+def _opened(entry: bytes, end: int, key: str, partition_id: str, keys: CacheKeys) -> _Opened:
     head, nonce, sealed = entry[:end], entry[end : end + _NONCE], entry[end + _NONCE :]
     try:
         payload = keys.cipher(partition_id).decrypt(nonce, sealed, head + key.encode())
@@ -148,21 +178,21 @@ def read_header(entry: bytes, *, key: str) -> Header:
 def _header(raw: Any) -> Header:
     if not isinstance(raw, dict) or raw.keys() != _MEMBERS:
         raise EntryError("the header does not have the members of one")
-    started, exp, size = raw["started"], raw["exp"], raw["size"]
+    started, exp, size, kid = raw["started"], raw["exp"], raw["size"], raw["kid"]
     for time in (started, exp):
         if type(time) not in (int, float) or not 0 <= time < _MAX_TIME:
             raise EntryError("the header holds a time that is not one")
     if type(size) is not int or not 0 <= size <= _MAX_SIZE:
         raise EntryError("the header holds a size that is not one")
-    return Header(raw["dimensions"], raw["template"], raw["as_of"], float(started), float(exp), size)
+    return Header(raw["dimensions"], raw["template"], raw["as_of"], float(started), float(exp), size, kid)
 
 
-def _unpack(payload: bytes) -> tuple[ResultDocument, Execution]:
+def _unpack(payload: bytes) -> _Opened:
     start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-    row_count, as_of, *facts = orjson.loads(payload[_LENGTH.size : start])
+    parts, row_count, as_of, *facts = orjson.loads(payload[_LENGTH.size : start])
     # Truncated results are never stored.
     document = ResultDocument(body=payload[start:], row_count=row_count, truncated=False, as_of=as_of)
-    return document, Execution(*facts)
+    return parts, document, Execution(*facts)
 
 
 def _is_listable(header: Header) -> bool:
@@ -170,6 +200,8 @@ def _is_listable(header: Header) -> bool:
         return False
     texts = (*header.dimensions.values(), header.template)
     if not all(isinstance(text, str) and is_plain(text) for text in texts):
+        return False
+    if not isinstance(header.kid, str) or _KID.fullmatch(header.kid) is None:
         return False
     return isinstance(header.as_of, str) and is_plain(header.as_of.replace(":", "."))
 

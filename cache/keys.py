@@ -1,15 +1,18 @@
-"""One secret, three kinds of subkeys (HKDF-SHA256, RFC 5869).
+"""One secret, four kinds of subkeys (HKDF-SHA256, RFC 5869).
 
-K1 makes partitions, K2 makes intents, K3 makes one data key per partition. Whoever reads
-keys and headers without the secret can neither read nor guess a scope or an argument.
+K1 makes partitions, K2 makes intents, K3 makes one data key per partition, K4 the digests of
+single parts of a scope, which are sealed with an entry. Whoever reads keys and headers without
+the secret can neither read nor guess a scope or an argument.
+
+There may be several secrets. Under the first, the current one, results are looked up and
+written; the others only open, for who verifies what is stored. ``kid`` tells secrets apart and
+reveals nothing of them.
 """
 
 from __future__ import annotations
 
 import hmac
-import stat
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -17,20 +20,32 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.secret_file import SecretFileError, read_secret
 from contract.settings import Settings
 
+MAX_SECRETS: Final = 4
+"""The current one and three earlier ones."""
 SECRET_BYTES: Final = 32
 ID_HEX: Final = 32
+KID_HEX: Final = 8
+SECRET_FILE: Final = "cache.secret"  # noqa: S105 - a file name
 _INFO: Final = b"dataset-agent/cache/1/"
+_MAX_FILE: Final = 1_024
 
 
 class CacheKeys:
-    """The subkeys of one cache secret. Holds key material: never print, never pickle."""
+    """The subkeys of one cache secret. Holds key material: never print, never pickle.
 
-    def __init__(self, partition: bytes, intent: bytes, data: bytes) -> None:
+    ``kid`` is 32 bits in hex, derived like a subkey: it names the secret in the header of every
+    entry that was sealed with it.
+    """
+
+    def __init__(self, kid: str, partition: bytes, intent: bytes, data: bytes, part: bytes) -> None:
+        self.kid = kid
         self._partition = partition
         self._intent = intent
         self._data = data
+        self._part = part
         self.cipher = lru_cache(maxsize=512)(self._cipher)
 
     @classmethod
@@ -38,7 +53,8 @@ class CacheKeys:
         """From at least 32 random bytes; fewer raise ``ValueError``."""
         if len(secret) < SECRET_BYTES:
             raise ValueError(f"a cache secret has at least {SECRET_BYTES} bytes")
-        return cls(*(_subkey(secret, _INFO + name) for name in (b"partition", b"intent", b"data")))
+        kid = _subkey(secret, _INFO + b"kid").hex()[:KID_HEX]
+        return cls(kid, *(_subkey(secret, _INFO + name) for name in (b"partition", b"intent", b"data", b"part")))
 
     def partition_id(self, message: bytes) -> str:
         """128 bits in hex of HMAC(K1, message)."""
@@ -47,6 +63,10 @@ class CacheKeys:
     def intent_id(self, message: bytes) -> str:
         """128 bits in hex of HMAC(K2, message)."""
         return hmac.digest(self._intent, message, "sha256").hex()[:ID_HEX]
+
+    def part_id(self, name: str, message: bytes) -> str:
+        """32 bits in hex of HMAC(K4, message) for one named part of a scope: to compare two, never to look one up."""
+        return hmac.digest(self._part, name.encode() + b"\x00" + message, "sha256").hex()[:KID_HEX]
 
     def _cipher(self, partition_id: str) -> AESGCM:
         """AES-256-GCM under the partition's own key, so that no key sees 2**32 random nonces.
@@ -60,30 +80,44 @@ class CacheKeys:
         return "CacheKeys(…)"
 
 
-def load_secret(settings: Settings) -> bytes:
-    """The cache secret: ``settings.cache_secret``, else ``cache.secret`` in the remote's store.
+def load_secrets(settings: Settings) -> tuple[bytes, ...]:
+    """The cache secrets, the current one first: ``settings.cache_secret``, else ``cache.secret`` in the remote's store.
 
-    The file holds 64 hex digits and only its owner may read it (mode 0600). Raises a
-    CONFIGURATION fault that says what to do.
+    Each is 64 hex digits: a line of the file, which only its owner may read (mode 0600), or an
+    item of the setting between commas. Raises a CONFIGURATION fault that says what to do.
     """
     if settings.cache_secret is not None:
-        return _from_hex(settings.cache_secret.get_secret_value(), "DATASET_AGENT_CACHE_SECRET")
-    path = settings.remote_dir / "cache.secret"
-    return _from_hex(_read_private(path), str(path))
-
-
-def _read_private(path: Path) -> str:
+        texts = settings.cache_secret.get_secret_value().split(",")
+        return _secrets(texts, "DATASET_AGENT_CACHE_SECRET")
+    path = settings.remote_dir / SECRET_FILE
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & 0o077:
-                raise _fault("permissions", f"others may read the cache secret; run: chmod 600 {path}")
-            return file.read(1_024).decode("ascii", "replace")
-    except FileNotFoundError as error:
-        message = f"no cache secret at {path}; run 'dataset-agent keys init' or set DATASET_AGENT_CACHE_SECRET"
-        raise _fault("missing", message) from error
-    except OSError as error:
-        raise _fault("unreadable", f"the cache secret at {path} cannot be read: {error.strerror}") from error
+        data = read_secret(path, what="the cache secret", limit=_MAX_FILE)
+    except SecretFileError as error:
+        told = f"{error}; run 'dataset-agent keys init' or set DATASET_AGENT_CACHE_SECRET"
+        raise _fault(error.code, told if error.code == "missing" else str(error)) from error
+    return read_secrets(data, str(path))
+
+
+def load_secret(settings: Settings) -> bytes:
+    """The current secret alone. Raises as ``load_secrets``."""
+    return load_secrets(settings)[0]
+
+
+def load_keys(settings: Settings) -> tuple[CacheKeys, ...]:
+    """The keys at hand, the current ones first. Raises as ``load_secrets``."""
+    return tuple(CacheKeys.from_secret(secret) for secret in load_secrets(settings))
+
+
+def read_secrets(data: bytes, where: str) -> tuple[bytes, ...]:
+    """The secrets of a file's bytes. Raises a CONFIGURATION fault that names ``where`` and repeats nothing."""
+    return _secrets(data.decode("ascii", "replace").strip("\n").split("\n"), where)
+
+
+def _secrets(texts: list[str], where: str) -> tuple[bytes, ...]:
+    secrets = tuple(_from_hex(text, where) for text in texts)
+    if len(secrets) > MAX_SECRETS or len(set(secrets)) != len(secrets):
+        raise _fault("malformed", f"{where} may hold {MAX_SECRETS} cache secrets at most, and none twice")
+    return secrets
 
 
 def _from_hex(text: str, where: str) -> bytes:
@@ -93,7 +127,9 @@ def _from_hex(text: str, where: str) -> bytes:
     except ValueError:
         secret = b""
     if len(secret) != SECRET_BYTES or len(text) != 2 * SECRET_BYTES:
-        raise _fault("malformed", f"the cache secret in {where} must be {2 * SECRET_BYTES} hex digits")
+        raise _fault(
+            "malformed", f"each cache secret in {where} must be {2 * SECRET_BYTES} hex digits, the current one first"
+        )
     return secret
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -25,6 +25,8 @@ from contract.scope import RowConstraints, Sensitivity
 
 KEY_PREFIX: Final = "dsc:1:"
 KEYED: Final = ("dataset", "dataset_version", "capability", "policy_version", "schema_version", "freshness")
+HIDDEN: Final = ("issuer", "tenant", "template", "rows", "columns", "masks", "max_sensitivity", "subject")
+"""Parts of a scope that are in no header and no key but as part of a digest."""
 PLAIN: Final = (*KEYED, "revision", "policy_id", "principal_class", "sensitivity", "media_type")
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,63}|~[0-9a-f]{16}")
 _KEY: Final = re.compile(
@@ -37,12 +39,18 @@ class Partition:
     """One authorization partition.
 
     ``dimensions`` are what an operator may read (``PLAIN``); no scope, principal or
-    argument is among them. In a ``restricted`` partition a single subject reads.
+    argument is among them. In a ``restricted`` partition a single subject reads. ``scope`` is
+    everything that the digest is made of, each part by its name: for ``part_ids`` only.
     """
 
     id: str
     dimensions: Mapping[str, str]
     restricted: bool
+    scope: Mapping[str, Any] = field(repr=False, compare=False, default_factory=lambda: MappingProxyType({}))
+
+    def part_ids(self, keys: CacheKeys) -> dict[str, str]:
+        """A keyed digest of each part that no plain dimension shows: what is sealed with an entry, to explain a miss."""
+        return {name: keys.part_id(name, encode(self.scope[name])) for name in HIDDEN if name in self.scope}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +73,12 @@ def partition(
         raise DatasetAgentError(
             Component.CACHE, Category.INTERNAL, "cache.partition.mismatch", "the intent is not the authorized call"
         )
+    scope = _scope(authority, intent, freshness_class, media_type)
     return Partition(
-        id=keys.partition_id(encode(_scope(authority, intent, freshness_class, media_type))),
+        id=keys.partition_id(encode(tuple(scope.values()))),
         dimensions=_plain_dimensions(authority, freshness_class, media_type),
         restricted=authority.sensitivity is Sensitivity.RESTRICTED,
+        scope=scope,
     )
 
 
@@ -107,35 +117,35 @@ def is_plain(value: str) -> bool:
     return _PLAIN_TEXT.fullmatch(value) is not None
 
 
-def _scope(authority: Authority, intent: Intent, freshness_class: str, media_type: str) -> tuple[Any, ...]:
-    """Everything the rows may depend on, in a fixed order, with row constraints as compiled: values bound.
+def _scope(authority: Authority, intent: Intent, freshness_class: str, media_type: str) -> dict[str, Any]:
+    """Everything the rows may depend on, by name and in a fixed order, with row constraints as compiled: values bound.
 
     What is left out on purpose: names of this one grant and call (txn, jti, client,
     decision id), and clearance, entitlements and attributes, whose whole effect is in the
     constraints, columns and masks they led to.
     """
     principal = authority.principal
-    return (
-        principal.issuer,
-        principal.tenant,
-        authority.dataset,
-        authority.dataset_version,
-        authority.revision,
-        authority.schema_version,
-        authority.capability,
-        intent.template_digest,
-        principal.principal_class,
-        _rows(authority.rows),
-        authority.columns,
-        [part for column in sorted(authority.masks) for part in (column, authority.masks[column].value)],
-        authority.sensitivity.value,
-        authority.scope.max_sensitivity.value,
-        authority.decision.policy_id,
-        authority.decision.policy_version,
-        freshness_class,
-        media_type,
-        principal.subject if authority.sensitivity is Sensitivity.RESTRICTED else None,
-    )
+    return {
+        "issuer": principal.issuer,
+        "tenant": principal.tenant,
+        "dataset": authority.dataset,
+        "dataset_version": authority.dataset_version,
+        "revision": authority.revision,
+        "schema_version": authority.schema_version,
+        "capability": authority.capability,
+        "template": intent.template_digest,
+        "principal_class": principal.principal_class,
+        "rows": _rows(authority.rows),
+        "columns": authority.columns,
+        "masks": [part for column in sorted(authority.masks) for part in (column, authority.masks[column].value)],
+        "sensitivity": authority.sensitivity.value,
+        "max_sensitivity": authority.scope.max_sensitivity.value,
+        "policy_id": authority.decision.policy_id,
+        "policy_version": authority.decision.policy_version,
+        "freshness": freshness_class,
+        "media_type": media_type,
+        "subject": principal.subject if authority.sensitivity is Sensitivity.RESTRICTED else None,
+    }
 
 
 def _rows(rows: RowConstraints) -> list[Any]:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
 from cache.breaker import Breaker
@@ -65,6 +65,8 @@ class Place:
 
     partition: Partition
     key: str
+    keys: CacheKeys = field(repr=False, compare=False)
+    """Those that made the key: what is found or kept there is opened and sealed with them, whatever is taken over meanwhile."""
 
 
 class ResultCache:
@@ -97,8 +99,27 @@ class ResultCache:
         self, authority: Authority, intent: Intent, *, freshness_class: str, media_type: str = RESULT_MEDIA_TYPE
     ) -> Place:
         """The partition and key of a call, without looking. Raises an INTERNAL fault on a mismatch."""
-        where = partition(authority, intent, freshness_class=freshness_class, media_type=media_type, keys=self._keys)
-        return Place(where, entry_key(where, intent, keys=self._keys))
+        keys = self._keys
+        where = partition(authority, intent, freshness_class=freshness_class, media_type=media_type, keys=keys)
+        return Place(where, entry_key(where, intent, keys=keys), keys)
+
+    def take_over(self, keys: CacheKeys) -> None:
+        """Look up and write under ``keys`` from now on; what was stored before is found no more, and expires."""
+        self._keys = keys
+
+    async def would(
+        self,
+        authority: Authority,
+        intent: Intent,
+        *,
+        freshness_class: str,
+        max_age_s: int | None,
+        now: float,
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> Literal["hit"] | MissReason:
+        """What ``find`` would find, without counting it and without handing out a row."""
+        found = await self._look(authority, intent, freshness_class, max_age_s, now, media_type)
+        return "hit" if isinstance(found, Hit) else found.reason
 
     async def find(
         self,
@@ -178,7 +199,15 @@ class ResultCache:
             size=len(document.body),
         )
         try:
-            entry = seal(header, document, execution, key=place.key, partition_id=place.partition.id, keys=self._keys)
+            entry = seal(
+                header,
+                document,
+                execution,
+                key=place.key,
+                partition_id=place.partition.id,
+                keys=place.keys,
+                parts=place.partition.part_ids(place.keys),
+            )
             kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now))
         except (EntryError, StoreUnavailable) as error:
             _log.warning("result not cached: %s", error)
@@ -242,7 +271,7 @@ class ResultCache:
             if max_age_s is not None and now - header.started > max_age_s:
                 return self._miss("stale", place)
             document, execution = open_sealed(
-                entry, end, key=place.key, partition_id=place.partition.id, keys=self._keys
+                entry, end, key=place.key, partition_id=place.partition.id, keys=place.keys
             )
         except EntryError as error:
             _log.error("cache entry %s failed its integrity check: %s", place.key, error)
