@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 from contract.ids import Slug
 from contract.pattern import check_pattern
@@ -35,6 +36,9 @@ class SqlType(StrEnum):
     TIMESTAMP = "TIMESTAMP"
     BYTES = "BYTES"
     STRUCT = "STRUCT"
+
+
+PERIOD_TYPES: Final = frozenset({SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP})
 
 
 class Mode(StrEnum):
@@ -209,6 +213,43 @@ class Parameter(Typed):
     @property
     def required(self) -> bool:
         return self.default is None and not self.nullable
+
+
+class Period(Strict):
+    """A half-open range of time, by the parameters that bound it: ``from`` is in it, ``to`` is not.
+
+    It is said in a question, or by its name in a call to a root agent, which resolves it to its
+    bounds before the call is made. It is no parameter itself.
+    """
+
+    name: Slug
+    from_: Slug = Field(alias="from")
+    to: Slug
+
+    @model_serializer
+    def _as_written(self) -> dict[str, str]:
+        return {"name": self.name, "from": self.from_, "to": self.to}
+
+
+def check_periods(capability: str, parameters: Sequence[Parameter], periods: Sequence[Period]) -> None:
+    """Each period has a name, and two bounds of one type, of its own. Raises ``ValueError``."""
+    declared = {parameter.name: parameter for parameter in parameters}
+    names, bounds = set(declared), set[str]()
+    for period in periods:
+        if period.name in names:
+            raise ValueError(f"capability {capability} has two parameters or periods named {period.name}")
+        first, last = declared.get(period.from_), declared.get(period.to)
+        if first is None or last is None or first.type is not last.type or first.type not in PERIOD_TYPES:
+            raise ValueError(
+                f"capability {capability}: the period {period.name} lies between two parameters of one type, "
+                "DATE, DATETIME or TIMESTAMP"
+            )
+        if first.repeated or last.repeated or first is last or bounds & {first.name, last.name}:
+            raise ValueError(
+                f"capability {capability}: the period {period.name} has two bounds of its own, one value each"
+            )
+        names.add(period.name)
+        bounds |= {first.name, last.name}
 
 
 class ResultColumn(Typed):

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
-from contract.schema import Parameter, SqlType
-from control_plane.confirm import NUMERIC, confirm_one, names_of
-from control_plane.words import Word, stems, words
+from contract.schema import Parameter
+from contract.zone import UTC
+from control_plane.argument_hits import ISO, Hit, hits_of
+from control_plane.confirm import NUMERIC, confirm_one
+from control_plane.descriptor import DatasetCapability
+from control_plane.period_hits import Said, find_periods, said_of_time
+from control_plane.words import stems, words
 
-_CHUNK: Final = re.compile(r"[^\s,;()\[\]{}\"“”/]+")
-_TRIM: Final = "'’‘.:!?*"
-_CLOCK: Final = r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?"
-_NUMBER: Final = re.compile(r"(?<![\w.,:/-])[-+]?\d{1,18}(?:\.\d{1,18})?(?![\w:/-]|[.,]\d)")
-_ISO: Final = {
-    SqlType.DATE: re.compile(r"(?<![\w-])\d{4}-\d{2}-\d{2}(?![\w-])"),
-    SqlType.TIMESTAMP: re.compile(rf"(?<![\w-])\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?:Z|[+-]\d{{2}}:\d{{2}})"),
-    SqlType.DATETIME: re.compile(rf"(?<![\w-])\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?![\w:+-])"),
-    SqlType.TIME: re.compile(rf"(?<![\w:-]){_CLOCK}(?![\w:])"),
-}
-_DAYS: Final = {"today": 0, "yesterday": 1}
 _LOWER: Final = "above over more greater exceeding least minimum min from since after starting beginning between"
 _UPPER: Final = "below under less fewer most maximum max until till before to ending through and"
 _CUES: Final = {**dict.fromkeys(_UPPER.split(), "upper"), **dict.fromkeys(_LOWER.split(), "lower")}
@@ -46,7 +39,7 @@ class Found:
     ``problems`` say in a few words why a parameter is not filled, where that is known.
     ``used`` are the stems that arguments account for. ``named`` counts the distinct
     identifiers that match a pattern: a word without a digit is none, because a wide pattern
-    fits any word.
+    fits any word. ``said`` are the stretches that speak of time, where the capability has periods.
     """
 
     values: Mapping[str, Any]
@@ -54,29 +47,68 @@ class Found:
     problems: Mapping[str, str]
     used: frozenset[str]
     named: int
+    said: tuple[Said, ...] = ()
+
+    @property
+    def timed(self) -> frozenset[str]:
+        """The stems of what speaks of time."""
+        return frozenset(stem for item in self.said for stem in stems(item.text))
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    value: Any
-    start: int
-    end: int
-
-
-def find_arguments(question: str, parameters: Sequence[Parameter], now: float) -> Found:
+def find_arguments(
+    question: str,
+    parameters: Sequence[Parameter],
+    now: float,
+    *,
+    zone: ZoneInfo = UTC,
+    capability: DatasetCapability | None = None,
+) -> Found:
     """What a question says about parameters that have a shape (pattern, values, number, time).
 
-    ``now`` (POSIX seconds, read as UTC) gives *today* and *yesterday* their dates. Free
+    ``now`` (POSIX seconds) and ``zone`` give *today* and *yesterday* their dates. Both bounds of a
+    period of ``capability`` are filled by what is said of the period, and by nothing else. Free
     text and BOOL are not looked for here.
     """
+    names = {parameter.name for parameter in parameters}
+    periods = [] if capability is None else [p for p in capability.periods if {p.from_, p.to} <= names]
+    bounds = {name for period in periods for name in (period.from_, period.to)}
+    found, claimed, said = _of_shape(
+        question, [p for p in parameters if p.name not in bounds], bool(periods), zone, now
+    )
+    if capability is None or not periods:
+        return found
+    timed = find_periods(question, capability, periods, said, claimed, zone=zone, now=now)
+    unsettled = bounds - set(timed.values) if timed.is_unsettled else frozenset[str]()
+    return replace(
+        found,
+        values={**found.values, **timed.values},
+        ambiguous=found.ambiguous | unsettled,
+        problems={**found.problems, **timed.problems},
+        used=found.used | {stem for item in said for stem in stems(item.text)},
+        said=tuple(said),
+    )
+
+
+def _of_shape(
+    question: str, parameters: Sequence[Parameter], with_time: bool, zone: ZoneInfo, now: float
+) -> tuple[Found, list[tuple[int, int]], list[Said]]:
+    """What is found of parameters that bound no period, the stretches they claim, and what speaks of time."""
     asked = words(question)
     groups = _groups(parameters)
-    claims = [_hits(question, asked, group[0], now) for group in groups]
-    strays = _strays(question, [hit for hits in claims for hit in hits])
+    claims = [hits_of(question, asked, group[0], zone, now) for group in groups]
+    said = list(said_of_time(question)) if with_time else []
+    claims = [
+        [hit for hit in hits if not (group[0].type in NUMERIC and _is_dated(hit, said))]
+        for group, hits in zip(groups, claims, strict=True)
+    ]
+    taken = [hit for hits in claims for hit in hits]
+    said = [replace(item, is_clear=item.is_clear and not _is_shared(item, taken)) for item in said]
+    strays = _strays(question, [*taken, *(Hit(None, item.start, item.end) for item in said)])
     values: dict[str, Any] = {}
     unsettled: set[str] = set()
     problems: dict[str, str] = {}
-    for group, claimed, hits in zip(groups, claims, _uncontested(claims), strict=True):
+    spoken = [Hit(None, item.start, item.end) for item in said]
+    for group, claimed, hits in zip(groups, claims, _uncontested([*claims, spoken]), strict=False):
         contested = len(hits) < len(claimed)
         filled = {} if contested else _assign(question, group, hits)
         left = [parameter.name for parameter in group if parameter.name not in filled]
@@ -86,14 +118,26 @@ def find_arguments(question: str, parameters: Sequence[Parameter], now: float) -
         problem = _problem(group, claimed, filled, contested, strays)
         if problem:
             problems.update(dict.fromkeys(left, problem))
-    used = {stem for hits in claims for hit in hits for stem in stems(question[hit.start : hit.end])}
+    used = {stem for hit in taken for stem in stems(question[hit.start : hit.end])}
     named = {hit.value for group, hits in zip(groups, claims, strict=True) if group[0].pattern for hit in hits}
     identifiers = sum(any(char.isdigit() for char in str(value)) for value in named)
-    return Found(values, frozenset(unsettled), problems, frozenset(used), identifiers)
+    found = Found(values, frozenset(unsettled), problems, frozenset(used), identifiers)
+    return found, [(hit.start, hit.end) for hit in taken], said
+
+
+def _is_dated(hit: Hit, said: Sequence[Said]) -> bool:
+    """Whether a number is part of a time that nothing but a time can be."""
+    return any(not item.is_weak and item.start <= hit.start and hit.end <= item.end for item in said)
+
+
+def _is_shared(item: Said, taken: Sequence[Hit]) -> bool:
+    """Whether what speaks of time may as well be a value of another kind."""
+    size = item.end - item.start
+    return any(item.overlaps(hit.start, hit.end) and (item.is_weak or hit.end - hit.start >= size) for hit in taken)
 
 
 def _problem(
-    group: Sequence[Parameter], claimed: Sequence[_Hit], filled: Mapping[str, Any], contested: bool, strays: str
+    group: Sequence[Parameter], claimed: Sequence[Hit], filled: Mapping[str, Any], contested: bool, strays: str
 ) -> str:
     """Why parameters of a group stay open, from what the descriptor declares of them."""
     wanted = group[0]
@@ -105,7 +149,7 @@ def _problem(
         if count > room:
             shape = f"match {shown_pattern(wanted)}" if wanted.pattern else "would fit"
             return f"{count} values in the question {shape} and the call takes {room}"
-        if wanted.type in NUMERIC or wanted.type in _ISO:
+        if wanted.type in NUMERIC or wanted.type in ISO:
             return f"a {wanted.type.value} is said, but not for which bound, or it is out of bounds"
         return ""
     return f"{strays} does not match {shown_pattern(wanted)}" if wanted.pattern and strays else ""
@@ -117,7 +161,7 @@ def shown_pattern(parameter: Parameter) -> str:
     return pattern if len(pattern) <= _SHOWN_PATTERN and pattern.isprintable() else "the declared pattern"
 
 
-def _strays(question: str, hits: Sequence[_Hit]) -> str:
+def _strays(question: str, hits: Sequence[Hit]) -> str:
     """The first word of the question that looks like an identifier and was taken for no parameter."""
     for match in _STRAY.finditer(question):
         if not any(hit.start < match.end() and match.start() < hit.end for hit in hits):
@@ -134,10 +178,10 @@ def _groups(parameters: Sequence[Parameter]) -> list[list[Parameter]]:
     return list(groups.values())
 
 
-def _uncontested(claims: Sequence[list[_Hit]]) -> list[list[_Hit]]:
+def _uncontested(claims: Sequence[list[Hit]]) -> list[list[Hit]]:
     """Hits that no other group claims with an equal or a longer stretch of the question."""
 
-    def contested(hit: _Hit, others: Iterable[_Hit]) -> bool:
+    def contested(hit: Hit, others: Iterable[Hit]) -> bool:
         size = hit.end - hit.start
         return any(o.start < hit.end and hit.start < o.end and o.end - o.start >= size for o in others)
 
@@ -151,67 +195,7 @@ def _uncontested(claims: Sequence[list[_Hit]]) -> list[list[_Hit]]:
     ]
 
 
-def _hits(question: str, asked: Sequence[Word], parameter: Parameter, now: float) -> list[_Hit]:
-    if parameter.values:
-        return _value_hits(asked, parameter)
-    if parameter.pattern is not None:
-        return _pattern_hits(question, parameter)
-    if parameter.type in NUMERIC:
-        return [_Hit(match.group(), match.start(), match.end()) for match in _NUMBER.finditer(question)]
-    shape = _ISO.get(parameter.type)
-    if shape is None:
-        return []
-    hits = [_Hit(match.group(), match.start(), match.end()) for match in shape.finditer(question)]
-    if parameter.type is SqlType.DATE:
-        hits.extend(_day_hits(asked, now))
-    return sorted(hits, key=lambda hit: hit.start)
-
-
-def _day_hits(asked: Sequence[Word], now: float) -> list[_Hit]:
-    today = datetime.fromtimestamp(now, UTC).date()
-    return [
-        _Hit((today - timedelta(days=_DAYS[word.text.lower()])).isoformat(), word.start, word.end)
-        for word in asked
-        if word.text.lower() in _DAYS
-    ]
-
-
-def _pattern_hits(question: str, parameter: Parameter) -> list[_Hit]:
-    hits: list[_Hit] = []
-    for match in _CHUNK.finditer(question):
-        whole = _piece(parameter, match.group(), match.start())
-        if whole is not None:
-            hits.append(whole)
-            continue
-        parts = re.finditer(r"[^-–—_=&+]+", match.group())
-        pieces = (_piece(parameter, part.group(), match.start() + part.start()) for part in parts)
-        hits.extend(piece for piece in pieces if piece is not None)
-    return hits
-
-
-def _piece(parameter: Parameter, raw: str, start: int) -> _Hit | None:
-    start += len(raw) - len(raw.lstrip(_TRIM))
-    text = re.sub(r"['’]s$", "", raw.strip(_TRIM))
-    value = confirm_one(parameter, text)
-    return None if value is None else _Hit(value, start, start + len(text))
-
-
-def _value_hits(asked: Sequence[Word], parameter: Parameter) -> list[_Hit]:
-    """Values and synonyms as whole phrases; a longer phrase hides the shorter ones inside it."""
-    text = tuple(word.stem for word in asked)
-    phrases = {(phrase, value) for value in parameter.values for phrase in names_of(parameter, value) if phrase}
-    taken: set[int] = set()
-    hits: list[_Hit] = []
-    for phrase, value in sorted(phrases, key=lambda item: (-len(item[0]), item)):
-        for at in range(len(text) - len(phrase) + 1):
-            places = range(at, at + len(phrase))
-            if text[at : at + len(phrase)] == phrase and taken.isdisjoint(places):
-                taken.update(places)
-                hits.append(_Hit(value, asked[at].start, asked[at + len(phrase) - 1].end))
-    return sorted(hits, key=lambda hit: hit.start)
-
-
-def _assign(question: str, group: Sequence[Parameter], hits: Sequence[_Hit]) -> dict[str, Any]:
+def _assign(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
     if len(group) == 1 and group[0].repeated:
         return _confirmed(group, [list(dict.fromkeys(hit.value for hit in hits))] if hits else [])
     if group[0].values or group[0].pattern is not None:
@@ -224,14 +208,14 @@ def _assign(question: str, group: Sequence[Parameter], hits: Sequence[_Hit]) -> 
     return _in_order(group, hits)
 
 
-def _in_order(group: Sequence[Parameter], hits: Sequence[_Hit]) -> dict[str, Any]:
+def _in_order(group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
     values = list(dict.fromkeys(hit.value for hit in hits))
     if len(values) < len(group) == len(hits):
         values = [hit.value for hit in hits]
     return _confirmed(group, values)
 
 
-def _directed(question: str, group: Sequence[Parameter], hits: Sequence[_Hit]) -> dict[str, Any]:
+def _directed(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
     """Bounds by their words: *above 95* is a minimum, *until 2024-05-01* an end."""
     found: dict[str, Any] = {}
     for hit in hits:

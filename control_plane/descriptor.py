@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from contract.ids import MAX_ID_BYTES, Slug, Version
 from contract.minimum_group import GroupRule, MinimumGroup
-from contract.schema import Parameter, ResultColumn, Strict, Table, Text
+from contract.schema import Parameter, Period, ResultColumn, Strict, Table, Text, check_periods
 from contract.scope import Sensitivity
 from control_plane.source_facts import AUTO, FROM_SOURCE, SourceFacts
 
@@ -91,7 +91,8 @@ class DatasetCapability(Strict):
     never ``cacheable``: the other agent's policy, revocations and revision are to be asked
     each time, and it has a cache of its own. ``minimum_group`` tells callers that groups of
     too few subjects are left out, and what is rounded. More than ``max_rows`` rows are refused;
-    with ``truncate`` the first so many are the result, which says so.
+    with ``truncate`` the first so many are the result, which says so. ``periods`` lie between
+    two parameters each, and are how questions and the root's callers say both at once.
     """
 
     name: Slug
@@ -112,6 +113,7 @@ class DatasetCapability(Strict):
     keywords: tuple[str, ...] = Field(default=(), strict=False)
     examples: tuple[str, ...] = Field(default=(), strict=False)
     parameters: tuple[Parameter, ...] = Field(default=(), strict=False)
+    periods: tuple[Period, ...] = Field(default=(), strict=False)
     results: tuple[ResultColumn, ...] = Field(min_length=1, strict=False)
     delegates: Delegation | None = None
     minimum_group: MinimumGroup | None = None
@@ -128,6 +130,7 @@ class DatasetCapability(Strict):
             names = [item.name for item in items]
             if len(set(names)) != len(names):
                 raise ValueError(f"capability {self.name} names a {kind} twice")
+        check_periods(self.name, self.parameters, self.periods)
         return self
 
     def _target(self) -> str:
@@ -144,6 +147,9 @@ class DatasetCapability(Strict):
 
     def parameter(self, name: str) -> Parameter | None:
         return next((parameter for parameter in self.parameters if parameter.name == name), None)
+
+    def period(self, name: str) -> Period | None:
+        return next((period for period in self.periods if period.name == name), None)
 
 
 class DatasetDescriptor(Strict):

@@ -46,6 +46,7 @@ _SAID: Final[dict[str, dict[str, str]]] = {
         "keywords": "Words of questions that mean this capability.",
         "examples": "Whole questions that mean it.",
         "parameters": "What it takes.",
+        "periods": "Half-open ranges of time that questions and callers of a root agent may say in words.",
         "results": "What it returns, in order: exactly the template's output.",
         "cacheable": "false: never answered from stored results.",
         "requires_review": "true: a person must approve each call.",
@@ -64,6 +65,11 @@ _SAID: Final[dict[str, dict[str, str]]] = {
         "maximum": "Inclusive; a number, or ISO text.",
         "case": "How the case of a text is treated before it is compared.",
         "unit": "For people.",
+    },
+    "Period": {
+        "name": "What the period is of, in questions and calls: such as produced.",
+        "from": "The parameter that is its beginning: inclusive.",
+        "to": "The parameter that is its end: exclusive, of the same type (DATE, DATETIME or TIMESTAMP).",
     },
     "Table": {
         "name": "What templates call it.",

@@ -1,0 +1,97 @@
+"""Where a question holds something that a parameter with a shape could take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from contract.schema import Parameter, SqlType
+from control_plane.calendar_days import today_in
+from control_plane.confirm import NUMERIC, confirm_one, names_of
+from control_plane.words import Word
+
+_CHUNK: Final = re.compile(r"[^\s,;()\[\]{}\"“”/]+")
+_TRIM: Final = "'’‘.:!?*"
+_CLOCK: Final = r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?"
+_NUMBER: Final = re.compile(r"(?<![\w.,:/-])[-+]?\d{1,18}(?:\.\d{1,18})?(?![\w:/-]|[.,]\d)")
+ISO: Final = {
+    SqlType.DATE: re.compile(r"(?<![\w-])\d{4}-\d{2}-\d{2}(?![\w-])"),
+    SqlType.TIMESTAMP: re.compile(rf"(?<![\w-])\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?:Z|[+-]\d{{2}}:\d{{2}})"),
+    SqlType.DATETIME: re.compile(rf"(?<![\w-])\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?![\w:+-])"),
+    SqlType.TIME: re.compile(rf"(?<![\w:-]){_CLOCK}(?![\w:])"),
+}
+_DAYS: Final = {"today": 0, "yesterday": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A value, and the stretch of the question that says it."""
+
+    value: Any
+    start: int
+    end: int
+
+
+def hits_of(question: str, asked: Sequence[Word], parameter: Parameter, zone: ZoneInfo, now: float) -> list[Hit]:
+    """In order. ``zone`` and ``now`` (POSIX seconds) give *today* its date."""
+    if parameter.values:
+        return _value_hits(asked, parameter)
+    if parameter.pattern is not None:
+        return _pattern_hits(question, parameter)
+    if parameter.type in NUMERIC:
+        return [Hit(match.group(), match.start(), match.end()) for match in _NUMBER.finditer(question)]
+    shape = ISO.get(parameter.type)
+    if shape is None:
+        return []
+    hits = [Hit(match.group(), match.start(), match.end()) for match in shape.finditer(question)]
+    if parameter.type is SqlType.DATE:
+        hits.extend(_day_hits(asked, zone, now))
+    return sorted(hits, key=lambda hit: hit.start)
+
+
+def _day_hits(asked: Sequence[Word], zone: ZoneInfo, now: float) -> list[Hit]:
+    today = today_in(zone, now)
+    return [
+        Hit((today - timedelta(days=_DAYS[word.text.lower()])).isoformat(), word.start, word.end)
+        for word in asked
+        if word.text.lower() in _DAYS
+    ]
+
+
+def _pattern_hits(question: str, parameter: Parameter) -> list[Hit]:
+    hits: list[Hit] = []
+    for match in _CHUNK.finditer(question):
+        whole = _piece(parameter, match.group(), match.start())
+        if whole is not None:
+            hits.append(whole)
+            continue
+        parts = re.finditer(r"[^-–—_=&+]+", match.group())
+        pieces = (_piece(parameter, part.group(), match.start() + part.start()) for part in parts)
+        hits.extend(piece for piece in pieces if piece is not None)
+    return hits
+
+
+def _piece(parameter: Parameter, raw: str, start: int) -> Hit | None:
+    start += len(raw) - len(raw.lstrip(_TRIM))
+    text = re.sub(r"['’]s$", "", raw.strip(_TRIM))
+    value = confirm_one(parameter, text)
+    return None if value is None else Hit(value, start, start + len(text))
+
+
+def _value_hits(asked: Sequence[Word], parameter: Parameter) -> list[Hit]:
+    """Values and synonyms as whole phrases; a longer phrase hides the shorter ones inside it."""
+    text = tuple(word.stem for word in asked)
+    phrases = {(phrase, value) for value in parameter.values for phrase in names_of(parameter, value) if phrase}
+    taken: set[int] = set()
+    hits: list[Hit] = []
+    for phrase, value in sorted(phrases, key=lambda item: (-len(item[0]), item)):
+        for at in range(len(text) - len(phrase) + 1):
+            places = range(at, at + len(phrase))
+            if text[at : at + len(phrase)] == phrase and taken.isdisjoint(places):
+                taken.update(places)
+                hits.append(Hit(value, asked[at].start, asked[at + len(phrase) - 1].end))
+    return sorted(hits, key=lambda hit: hit.start)
