@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from cache.keys import load_secret
+from cache.keys import load_keys
 from contract.errors import DatasetAgentError
 from contract.settings import Settings
+from dataset_agent.cache_secret import list_secrets
 from dataset_agent.finding import Finding, check
 from grants.key_list import KeyRecord, KeyState, list_keys
 from grants.key_store import KeyName, KeyStore
@@ -32,8 +33,22 @@ def check_keys(settings: Settings) -> Iterator[Finding]:
         elif name is not KeyName.IDENTITY:
             yield Finding(told, "absent", "only needed where that role runs: dataset-agent keys init")
     if is_here(settings, KeyName.REMOTE):
-        yield check("cache secret", lambda: load_secret(settings))
+        yield _cache_secret(settings)
     yield from _rotation(settings, time.time())
+
+
+def _cache_secret(settings: Settings) -> Finding:
+    """Whether the secrets read, and how old the current one is."""
+    name = "cache secret"
+    try:
+        found = list_secrets(settings, now=time.time())
+    except DatasetAgentError as error:
+        return Finding(name, "broken", str(error))
+    if not found:
+        return check(name, lambda: load_keys(settings))
+    age = found[0].age_s
+    told = None if age is None else f"{age // 86_400} days old" + (f", {len(found) - 1} before it" if found[1:] else "")
+    return Finding(name, "ok", found[0].advice() or told or "")
 
 
 def is_here(settings: Settings, name: KeyName) -> bool:

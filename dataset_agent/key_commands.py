@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
+from contract.settings import Settings
+from dataset_agent.cache_secret import SecretRecord, list_secrets, rotate_secret
 from dataset_agent.configuration import check_home, check_user, load_settings
 from dataset_agent.console import AsJson, print_json, say, table
 from grants.key_list import KeyRecord, list_keys
@@ -20,6 +22,10 @@ keys_app = typer.Typer(help="Keys of the issuer, the root agent and the dataset 
 
 _EVERYWHERE: Final = "Bring that file to everybody, then everywhere: dataset-agent reload --wait"
 KeyRole = Annotated[KeyName, typer.Option("--role", help="Whose key; identity is the development issuer's.")]
+
+
+class Secret(StrEnum):
+    CACHE = "cache"
 
 
 class RoleName(StrEnum):
@@ -74,18 +80,30 @@ def list_all(as_json: AsJson = False) -> None:
     """List keys by role: state, age, and what to do about one that waits."""
     settings, now = load_settings(), time.time()
     check_home(settings)
-    records = list_keys(settings, now=now)
+    records, cache = list_keys(settings, now=now), list_secrets(settings, now=now)
     if as_json:
-        print_json([record.to_json() | {"advice": record.advice(now)} for record in records])
+        held = [record.to_json() | {"advice": record.advice(now)} for record in records]
+        print_json(held + [record.to_json() | {"advice": record.advice()} for record in cache])
         return
     columns = ("role", "state", "age", "kid", "from", "published", "replaced", "advice")
-    rows = [_row(record, now) for record in records]
-    table(f"{len(records)} keys, pinned in {settings.trust_path}", columns, rows, lead=columns[:4], right={"age"})
+    rows = [_row(record, now) for record in records] + [_secret_row(record) for record in cache]
+    table(
+        f"{len(rows)} keys; public ones are pinned in {settings.trust_path}",
+        columns,
+        rows,
+        lead=columns[:4],
+        right={"age"},
+    )
 
 
 @keys_app.command("rotate")
 def rotate(
-    role: KeyRole,
+    secret: Annotated[
+        Secret | None, typer.Argument(help="The cache's secret instead of a role's key: one step, nothing to wait for.")
+    ] = None,
+    role: Annotated[
+        KeyName | None, typer.Option("--role", help="Whose key; identity is the development issuer's.")
+    ] = None,
     only_stage: Annotated[
         bool, typer.Option("--stage", help="Make and publish the next key; the old one signs.")
     ] = False,
@@ -94,6 +112,13 @@ def rotate(
 ) -> None:
     """Change a key: first with --stage, and when everybody has the new trust.toml without it."""
     settings, now = load_settings(), time.time()
+    if (secret is None) == (role is None):
+        raise typer.BadParameter("give --role, or cache")
+    if role is None:
+        if only_stage or at_once:
+            raise typer.BadParameter("--stage and --now are for --role: the cache's secret is changed in one step")
+        _rotate_cache(settings, now, as_json)
+        return
     if only_stage and at_once:
         raise typer.BadParameter("give --stage or --now")
     check_user(settings, KeyStore.of(settings, role).folder)
@@ -113,6 +138,17 @@ def rotate(
             f"The {role} key is {key.thumbprint} from now on; running processes take it at: dataset-agent reload --wait"
         )
         say(f"The one before is accepted until it is retired, in {waits} s at the earliest (dataset-agent keys list)")
+
+
+def _rotate_cache(settings: Settings, now: float, as_json: bool) -> None:
+    check_user(settings, KeyStore.of(settings, KeyName.REMOTE).folder)
+    kid, earlier = rotate_secret(settings, now=now)
+    if as_json:
+        print_json({"role": "cache", "kid": kid, "state": "current", "earlier": list(earlier)})
+        return
+    say(f"The cache secret is {kid} from now on; running processes take it at: dataset-agent reload --wait")
+    say("What was stored before is found no more, and expires. Bring the file to every process that shares the cache.")
+    say(f"Earlier ones, which only open entries for cache verify: {', '.join(earlier)}")
 
 
 @keys_app.command("retire", context_settings={"ignore_unknown_options": True})  # a thumbprint may begin with a dash
@@ -148,6 +184,12 @@ def _row(record: KeyRecord, now: float) -> tuple[object, ...]:
         _instant(record.replaced_at),
         record.advice(now),
     )
+
+
+def _secret_row(record: SecretRecord) -> tuple[object, ...]:
+    age = "" if record.age_s is None else _age(record.age_s)
+    replaced = _instant(record.replaced_at)
+    return "cache", record.state, age, record.kid, record.source, None, replaced, record.advice()
 
 
 def _age(seconds: int) -> str:

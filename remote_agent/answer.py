@@ -373,10 +373,14 @@ async def withdraw(trail: Trail, granted: Decision | None, service: Service) -> 
 
 
 def reusable(call: BoundCall, service: Service) -> bool:
-    """Whether this call's result may be stored and reused: read-only, deterministic, all its own, not opted out."""
-    _, capability, _ = call.parts()
+    """Whether this call's result may be stored and reused: read-only, deterministic, all its own, not opted out.
+
+    Not so while the keys of the cache are newer than the engine that this call began with.
+    """
+    served, capability, _ = call.parts()
     return (
         service.cache_enabled
+        and served.mask_id == service.mask_id
         and call.media_type == RESULT_MEDIA_TYPE
         and capability.descriptor.cacheable
         and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)

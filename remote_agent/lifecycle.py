@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cache.keys import load_secret
+from cache.keys import CacheKeys, load_secrets
 from cache.opening import open_cache
 from contract.errors import DatasetAgentError
 from contract.key_ring import take_over
@@ -29,7 +29,7 @@ from remote_agent.sources import sources_changed
 from remote_agent.spool import Spool
 from remote_agent.upstreams import A2aUpstreams
 from remote_agent.watching import Stamps, stamps_of, watch, watch_sources
-from remote_agent.world import close_world, load_world
+from remote_agent.world import close_world, load_world, mask_id
 
 log = logging.getLogger(__name__)
 _GRACE_S = 60.0
@@ -46,6 +46,7 @@ class Lifecycle:
     service: Service
     public_url: str
     mask_key: bytes = field(repr=False)
+    cache_keys: tuple[CacheKeys, ...] = field(default=(), repr=False)
     fault: str | None = None
     _card: tuple[int, dict[str, Any]] | None = None
     stamps: Stamps = field(default_factory=dict, repr=False)
@@ -57,7 +58,7 @@ class Lifecycle:
     async def open(cls, settings: Settings, *, public_url: str) -> Lifecycle:
         """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do."""
         signer = open_signer(settings, KeyName.REMOTE)
-        mask_key = hmac.digest(load_secret(settings), b"dataset-agent/mask/1", hashlib.sha256)
+        mask_key, cache_keys = cache_secrets(settings)
         trust = load_trust(settings.trust_path)
         state = open_state(settings)
         stamps = await asyncio.to_thread(stamps_of, settings.datasets)
@@ -70,6 +71,7 @@ class Lifecycle:
                 signer=signer,
                 state=state,
                 cache=open_cache(settings),
+                mask_id=mask_id(mask_key),
                 ledger=open_ledger(settings, signer, trust),
                 max_result_bytes=settings.max_result_bytes,
                 cache_enabled=settings.cache_enabled,
@@ -82,7 +84,7 @@ class Lifecycle:
         except BaseException:
             await state.close()
             raise
-        return cls(settings, service, public_url.rstrip("/"), mask_key, stamps=stamps)
+        return cls(settings, service, public_url.rstrip("/"), mask_key, cache_keys, stamps=stamps)
 
     async def reload(self) -> None:
         """Take over descriptors, principals, policies, trust and the agent's own keys; requests in flight keep the old.
@@ -97,9 +99,8 @@ class Lifecycle:
             self.stamps = await asyncio.to_thread(stamps_of, self.settings.datasets)
             try:
                 (keys,) = await reopen(self.settings, KeyName.REMOTE)
-                world = await load_world(
-                    self.settings, generation=old.generation + 1, mask_key=self.mask_key, before=old
-                )
+                mask_key, cache_keys = cache_secrets(self.settings)
+                world = await load_world(self.settings, generation=old.generation + 1, mask_key=mask_key, before=old)
                 trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
                 self.fault = error.message
@@ -112,6 +113,9 @@ class Lifecycle:
             self._say_mended(old, world)
             self.fault = None
             take_over(self.service.signer, keys)  # first: a card that is being signed is another generation's
+            # together: rows that the old engines masked with the old key are not stored under the new one
+            self.mask_key, self.cache_keys, self.service.mask_id = mask_key, cache_keys, mask_id(mask_key)
+            self.service.cache.take_over(cache_keys[0])
             self.service.trust, self.service.world = trust, world
             self.service.published_keys.forget()
             if self.service.upstreams is not None:
@@ -205,6 +209,13 @@ class Lifecycle:
         task = asyncio.create_task(later())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
+
+
+def cache_secrets(settings: Settings) -> tuple[bytes, tuple[CacheKeys, ...]]:
+    """The key of hash masks and the keys of the cache, the current ones first. Raises a CONFIGURATION fault."""
+    secrets = load_secrets(settings)
+    mask_key = hmac.digest(secrets[0], b"dataset-agent/mask/1", hashlib.sha256)
+    return mask_key, tuple(CacheKeys.from_secret(secret) for secret in secrets)
 
 
 def open_ledger(settings: Settings, signer: Signer, trust: Trust) -> Ledger:

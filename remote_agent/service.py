@@ -44,7 +44,7 @@ class ServedDataset:
     """A dataset version that is open for execution.
 
     ``folder`` is the name of the folder it was read from, ``columns`` are those of its base
-    tables, as ``table.column``.
+    tables, as ``table.column``. ``mask_id`` names the key that its engine masks with.
     """
 
     descriptor: DatasetDescriptor
@@ -52,6 +52,7 @@ class ServedDataset:
     engine: Engine
     folder: str = ""
     columns: frozenset[str] = frozenset()
+    mask_id: str = ""
 
     @property
     def as_of(self) -> str:
@@ -133,11 +134,12 @@ class Upstreams(Protocol):
 
 @dataclass(slots=True)
 class Service:
-    """What one dataset agent works with. Only ``world`` and ``trust`` are ever replaced.
+    """What one dataset agent works with. Only ``world``, ``trust`` and ``mask_id`` are ever replaced.
 
     ``upstreams`` is ``None`` for an agent that asks no other. ``call_timeout`` is how long it
     waits for one, ``leaf_ttl`` how long what it derives lives, in seconds. ``public_url`` is
-    where its large results are fetched, without a trailing slash.
+    where its large results are fetched, without a trailing slash. ``mask_id`` is of the mask key
+    that goes with the cache's present keys: rows that were masked with another are not stored.
     """
 
     agent_id: str
@@ -154,5 +156,6 @@ class Service:
     leaf_ttl: int = 60
     spool: Spool = field(default_factory=Spool.none)
     public_url: str = ""
+    mask_id: str = ""
     published_keys: PublishedKeys = field(default_factory=PublishedKeys)
     clock: Callable[[], float] = time.time

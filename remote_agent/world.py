@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -135,6 +137,11 @@ async def check_datasets(settings: Settings, *, scratch: Path) -> dict[str, str 
     return found
 
 
+def mask_id(mask_key: bytes) -> str:
+    """A name for a mask key that reveals nothing of it."""
+    return hmac.digest(mask_key, b"dataset-agent/mask-id/1", "sha256").hex()[:16]
+
+
 def engines_folder(settings: Settings) -> Path:
     """Where a dataset agent of this home keeps the database files it builds."""
     return settings.home / "remote" / "engines"
@@ -165,7 +172,7 @@ async def _open(
         except BaseException:
             await engine.close()
             raise
-        return await _checked(told, folder, engine)
+        return replace(await _checked(told, folder, engine), mask_id=mask_id(mask_key))
     except DatasetAgentError as error:
         return error.message
     except OSError as error:
