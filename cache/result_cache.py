@@ -265,17 +265,18 @@ class ResultCache:
     def _judge(self, entry: bytes, place: Place, max_age_s: int | None, now: float) -> Hit | Miss:
         try:
             header, end = split(entry)
-            # A header from the future comes from a clock that was wrong: its age means nothing.
-            if now >= header.exp or header.started > now + SKEW_S:
-                return self._miss("expired", place)
-            if max_age_s is not None and now - header.started > max_age_s:
-                return self._miss("stale", place)
             document, execution = open_sealed(
                 entry, end, key=place.key, partition_id=place.partition.id, keys=place.keys
             )
         except EntryError as error:
             _log.error("cache entry %s failed its integrity check: %s", place.key, error)
             return self._miss("integrity", place)
+        # Opened before it is judged: what somebody else wrote into a header is told as such, not as its age.
+        # A header from the future comes from a clock that was wrong: its age means nothing.
+        if now >= header.exp or header.started > now + SKEW_S:
+            return self._miss("expired", place)
+        if max_age_s is not None and now - header.started > max_age_s:
+            return self._miss("stale", place)
         return Hit(document, execution, _outcome("HIT", place))
 
     def _miss(self, reason: MissReason, place: Place) -> Miss:
