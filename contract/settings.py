@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from contract import provider
 from contract.address import for_development, loopback_url, plain_url
 from contract.provider import IdentityProvider
+from contract.zone import read_zone
 
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
 PREFIX: Final = "DATASET_AGENT_"
@@ -110,6 +111,17 @@ class Settings(BaseSettings):
     cache_max_bytes: int = Field(default=256 * 2**20, ge=2**20, description="Bound of the SQLite cache file.")
     cache_enabled: bool = Field(default=True, description="Reuse stored results.")
 
+    memo_ttl: int = Field(
+        default=86_400, ge=0, le=2_592_000, description="How long the root remembers what words were read as; 0: never."
+    )
+    memo_url: _StoreUrl | None = Field(
+        default=None, description="Where it remembers: redis(s)://… ; default: SQLite in home."
+    )
+    memo_secret: SecretStr | None = Field(
+        default=None, description="Key material of what it remembers, 64 hex; default: a file in the root's store."
+    )
+    memo_max_bytes: int = Field(default=16 * 2**20, ge=2**20, description="Bound of the SQLite file it remembers in.")
+
     policy_url: str | None = Field(default=None, description="Policy server base URL; default: evaluate in process.")
     policy_budget: float = Field(default=0.25, gt=0, le=10, description="Evaluator budget in seconds.")
     root_ttl: int = Field(default=300, ge=1, le=300, description="Life of a root token in seconds.")
@@ -183,6 +195,9 @@ class Settings(BaseSettings):
 
     as_principal: str | None = Field(
         default=None, description="Development only: the principal that `adk run` and `adk web` ask as."
+    )
+    zone: Annotated[str, _read_by(read_zone)] = Field(
+        default="UTC", description="The time zone of people who name none, by its IANA name."
     )
     model: str | None = Field(default=None, description="A model that proposes the typed intent; default: none.")
     host: str = Field(default="127.0.0.1", description="Bind address of serve, root and policy serve.")
