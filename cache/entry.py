@@ -103,7 +103,9 @@ def seal(
     if len(plain) > MAX_HEADER:
         raise EntryError("the header is too large")
     head = MAGIC + _LENGTH.pack(len(plain)) + plain
-    facts = orjson.dumps([dict(parts), document.row_count, document.as_of, *_execution_facts(execution)])
+    facts = orjson.dumps(
+        [dict(parts), document.row_count, document.as_of, document.derived, *_execution_facts(execution)]
+    )
     payload = _ZSTD.compress(_LENGTH.pack(len(facts)) + facts + document.body)
     nonce = os.urandom(_NONCE)
     return head + nonce + keys.cipher(partition_id).encrypt(nonce, payload, head + key.encode())
@@ -189,9 +191,11 @@ def _header(raw: Any) -> Header:
 
 def _unpack(payload: bytes) -> _Opened:
     start = _LENGTH.size + _LENGTH.unpack_from(payload)[0]
-    parts, row_count, as_of, *facts = orjson.loads(payload[_LENGTH.size : start])
+    parts, row_count, as_of, derived, *facts = orjson.loads(payload[_LENGTH.size : start])
+    if type(derived) is not bool:
+        raise ValueError("not an entry of this release")
     # Truncated results are never stored.
-    document = ResultDocument(body=payload[start:], row_count=row_count, truncated=False, as_of=as_of)
+    document = ResultDocument(payload[start:], row_count, truncated=False, as_of=as_of, derived=derived)
     return parts, document, Execution(*facts)
 
 

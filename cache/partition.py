@@ -89,6 +89,15 @@ def entry_key(partition: Partition, intent: Intent, *, keys: CacheKeys) -> str:
     return f"{KEY_PREFIX}{{{where}:{partition.id}}}:e:{keys.intent_id(encode(meaning))}"
 
 
+def family_key(
+    partition: Partition, intent: Intent, fixed: Mapping[str, Any], roles: frozenset[str], *, keys: CacheKeys
+) -> str:
+    """The key of the list of a family's stored results: no intent's result has it, for no meaning begins like this."""
+    family = ["family", partition.id, intent.dataset, intent.capability, intent.template_digest, fixed, roles]
+    where = ":".join([partition.dimensions[name] for name in KEYED])
+    return f"{KEY_PREFIX}{{{where}:{partition.id}}}:e:{keys.intent_id(encode(family))}"
+
+
 def parse_key(key: str) -> KeyParts | None:
     """The parts of a key this package made, or ``None`` for any other text."""
     match = _KEY.fullmatch(key)

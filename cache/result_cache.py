@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
 from cache.breaker import Breaker
 from cache.entry import EntryError, Header, open_sealed, seal, split
+from cache.family import Families, Family, Source
 from cache.flight import Flights
 from cache.keys import CacheKeys
 from cache.partition import Partition, entry_key, partition, plain
@@ -29,6 +30,8 @@ SKEW_S: Final = 5.0
 PATIENCE_S: Final = 10.0
 MissReason = Literal["absent", "expired", "stale", "integrity", "unavailable", "off"]
 T = TypeVar("T")
+Derive = Callable[[], Awaitable["Hit | None"]]
+"""Makes the result of a call out of a stored one of its family; ``None`` where there is none that holds it."""
 _log = logging.getLogger("dataset_agent.cache")
 
 
@@ -85,6 +88,7 @@ class ResultCache:
         self._max_result_bytes = max_result_bytes
         self._breaker = breaker or Breaker()
         self._flights = None if store is None else Flights(store, self._breaker)
+        self._families = None if store is None else Families(store, self._breaker)
         self._totals: Counter[str] = Counter()
         self._unflushed: Counter[str] = Counter()
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -131,14 +135,21 @@ class ResultCache:
         now: float,
         media_type: str = RESULT_MEDIA_TYPE,
         again: bool = False,
+        derive: Derive | None = None,
     ) -> Hit | Miss:
         """The stored result of an equal call in the same partition.
 
         An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and
         so is whatever is expired, altered, moved, or not answered in time. ``again`` says
-        that the caller already missed once, so that one call counts as one miss.
+        that the caller already missed once, so that one call counts as one miss. Where the
+        store answered and has no such entry, ``derive`` may make it out of another.
         """
         found = await self._look(authority, intent, freshness_class, max_age_s, now, media_type)
+        if isinstance(found, Miss) and derive is not None and found.reason not in ("unavailable", "off"):
+            derived = await derive()
+            if derived is not None:
+                self._count("derived")
+                found = derived
         if isinstance(found, Hit):
             self._count("hit")
         elif not again and found.reason != "off":
@@ -178,10 +189,12 @@ class ResultCache:
         reuse_s: float,
         now: float,
         media_type: str = RESULT_MEDIA_TYPE,
+        family: Family | None = None,
     ) -> None:
         """Store a complete result until ``reuse_s`` seconds after its execution began.
 
         A truncated or too large result is not stored, and a store that fails is left at that.
+        With ``family`` other calls of it may be answered from this one until then.
         """
         store = self.store
         started = min(execution.started, now)
@@ -214,6 +227,31 @@ class ResultCache:
             return
         if kept:
             self._count("kept")
+        if kept and family is not None and self._families is not None:
+            await self._families.add(place.partition, family, header, document, keys=place.keys, now=now)
+
+    async def sources(
+        self, authority: Authority, intent: Intent, family: Family, *, freshness_class: str, now: float
+    ) -> tuple[Source, ...]:
+        """What is known to be stored of a call's family in its partition, the smallest first. One round trip."""
+        if self._families is None:
+            return ()
+        place = self.locate(authority, intent, freshness_class=freshness_class)
+        return await self._families.sources(place.partition, family, keys=place.keys, now=now)
+
+    async def source(
+        self, authority: Authority, intent: Intent, *, freshness_class: str, max_age_s: int | None, now: float
+    ) -> Hit | None:
+        """As ``find``, for the result that another is made of: nothing is counted."""
+        found = await self._look(authority, intent, freshness_class, max_age_s, now, RESULT_MEDIA_TYPE)
+        return found if isinstance(found, Hit) else None
+
+    def derived(
+        self, authority: Authority, intent: Intent, document: ResultDocument, source: Hit, *, freshness_class: str
+    ) -> Hit:
+        """The hit that ``document``, made of ``source``, is; it says so where the capability may tell."""
+        place = self.locate(authority, intent, freshness_class=freshness_class)
+        return Hit(replace(document, derived=True), source.execution, _outcome("HIT", place, derived=True))
 
     async def once(
         self,
@@ -277,7 +315,7 @@ class ResultCache:
             return self._miss("expired", place)
         if max_age_s is not None and now - header.started > max_age_s:
             return self._miss("stale", place)
-        return Hit(document, execution, _outcome("HIT", place))
+        return Hit(document, execution, _outcome("HIT", place, derived=document.derived))
 
     def _miss(self, reason: MissReason, place: Place) -> Miss:
         return Miss(reason, _outcome("MISS", place))
@@ -294,8 +332,8 @@ class ResultCache:
         self._flushing = asyncio.get_running_loop().create_task(self.flush())
 
 
-def _outcome(outcome: Literal["HIT", "MISS", "OFF"], place: Place) -> CacheOutcome:
+def _outcome(outcome: Literal["HIT", "MISS", "OFF"], place: Place, *, derived: bool = False) -> CacheOutcome:
     """Restricted capabilities never tell: whether an entry exists says that somebody asked."""
     if place.partition.restricted:
         return CacheOutcome("WITHHELD")
-    return CacheOutcome(outcome, None if outcome == "OFF" else place.key)
+    return CacheOutcome(outcome, None if outcome == "OFF" else place.key, derived)

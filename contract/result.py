@@ -44,13 +44,15 @@ class ResultDocument:
     """Result JSON exactly as it is sent: ``{"schema","rows","row_count","truncated","as_of"}``.
 
     ``as_of`` is RFC 3339 UTC, when the data was last true. Rows leave as these bytes and
-    are never re-encoded.
+    are never re-encoded. ``derived`` says that they were computed from a stored result, in
+    the bytes an engine would have given.
     """
 
     body: bytes
     row_count: int
     truncated: bool
     as_of: str
+    derived: bool = False
 
     @property
     def digest(self) -> str:
@@ -123,7 +125,11 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class CacheOutcome:
-    """How a result was found: ``HIT``, ``MISS``, or ``WITHHELD`` for restricted capabilities."""
+    """How a result was found: ``HIT``, ``MISS``, or ``WITHHELD`` for restricted capabilities.
+
+    A HIT is ``derived`` where the result was computed from a stored one of a wider call.
+    """
 
     outcome: Literal["HIT", "MISS", "WITHHELD", "OFF"]
     key: str | None = None
+    derived: bool = False

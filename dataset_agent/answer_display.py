@@ -35,7 +35,8 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
     else:
         result_table(answer.document, title, limit=limit)
     cache = shown["cache"]
-    note(f"cache {cache['outcome']}, as of {cache['as_of']}; provenance verified")
+    derived = " (computed from a stored result)" if cache["derived"] else ""
+    note(f"cache {cache['outcome']}{derived}, as of {cache['as_of']}; provenance verified")
 
 
 def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:
@@ -93,6 +94,8 @@ def _completed_call(shown: dict[str, Any], principal: str) -> str:
     words = ["call", shown["capability"], "--as", principal, "--dataset", shown["dataset"]]
     for pair in [*given, *(f"{missing['name']}=…" for missing in shown["missing"])]:
         words += ["--arg", pair]
+    if shown["zone"] != "UTC":
+        words += ["--zone", shown["zone"]]
     if task := (shown["remote"] or {}).get("task_id"):
         words += ["--task", task]
     return "dataset-agent " + " ".join(word if word.endswith("=…") else shlex.quote(str(word)) for word in words)

@@ -18,7 +18,7 @@ from evidence.subjects import commit, opening_of, subject_text
 
 def kind_of(column: str) -> str:
     """The SQLite type of a column."""
-    return "INTEGER" if column in ("rows_returned", "bytes_released") else "TEXT"
+    return "INTEGER" if column in ("rows_returned", "bytes_released", "derived") else "TEXT"
 
 
 SCHEMA: Final = (

@@ -144,12 +144,14 @@ class ExecutionDone(Strict):
 class Cache(Strict):
     """``key`` is absent where the capability is restricted or nothing was looked up.
 
-    A result is ``used`` from the cache exactly on a HIT.
+    A result is ``used`` from the cache exactly on a HIT. It is ``derived`` where it was computed
+    from the stored result of a wider call; the execution is then the one that made that.
     """
 
     outcome: Literal["HIT", "MISS", "WITHHELD", "OFF"]
     used: bool
     key: _Id | None
+    derived: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -157,6 +159,8 @@ class Cache(Strict):
             raise ValueError("a result comes from the cache exactly on a HIT")
         if self.key is not None and self.outcome in _UNTOLD:
             raise ValueError("where the cache was not asked, or may not tell, no key is named")
+        if self.derived and not self.used:
+            raise ValueError("what is derived is derived from the cache")
         return self
 
 
@@ -270,6 +274,7 @@ class Statement(Strict):
             "cache": {
                 "used": told.cache.used,
                 "outcome": told.cache.outcome,
+                "derived": told.cache.derived,
                 "execution_id": told.execution.execution_id,
             },
             "as_of": told.result.as_of,

@@ -78,7 +78,8 @@ class LedgerRow(Strict):
     ``upstream_digest`` is the SHA-256 of the payload of the envelope that the result rests on:
     at the root agent the dataset agent's, at a dataset agent that of the one it asked.
     ``bytes_released`` is of a result that is fetched: what is about to be sent on the row of a
-    release that starts, what was handed to the network on its terminal row.
+    release that starts, what was handed to the network on its terminal row. ``derived`` is 1 where a
+    HIT was computed from the stored result of a wider call, whose execution is the row's.
     """
 
     kind: Annotated[Kind, Field(strict=False)] = Kind.TERMINAL
@@ -118,6 +119,7 @@ class LedgerRow(Strict):
     rows_returned: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
     bytes_released: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
     cache: Literal["HIT", "MISS", "WITHHELD", "OFF"] | None = None
+    derived: Literal[1] | None = None
     execution_id: _Correlation | None = None
     tool_origin: Literal["LOCAL", "MCP", "A2A"] | None = None
     task_id: _Correlation | None = None
@@ -140,6 +142,8 @@ class LedgerRow(Strict):
             raise ValueError("INDETERMINATE names no policy")
         if self.subject is not None and self.issuer is None:
             raise ValueError("a subject is known by its issuer")
+        if self.derived is not None and self.cache != "HIT":
+            raise ValueError("what is derived is a HIT")
         resolved = (self.dataset_version, self.revision, self.capability)
         if self.verdict is Verdict.GRANTED and self.dataset is not None and None in resolved:
             raise ValueError("GRANTED on a dataset names its version, revision and capability")
@@ -175,7 +179,7 @@ class LedgerRow(Strict):
 Cell = str | int | None
 
 #: Columns that ledgers of an earlier release lack. They are hashed where they say something.
-LATER: Final = ("bytes_released",)
+LATER: Final = ("bytes_released", "derived")
 
 #: The columns of a stored row. Every one is hashed into the leaf.
 COLUMNS: Final = (

@@ -143,7 +143,7 @@ def draft(
                 "ended": rfc3339(execution.ended),
                 **_charged(execution),
             },
-            "cache": {"outcome": cache.outcome, "used": cache.outcome == "HIT", "key": cache.key},
+            "cache": _cached(cache),
             "invocation": invocation.to_json(),
             "upstream": [item.model_dump(mode="json") for item in upstream],
             "sealed_at": rfc3339(now),
@@ -172,7 +172,8 @@ def relay(
         level=1,
         document=document,
         predicate={
-            **{name: told[name] for name in ("grant", "operation", "dataset", "authorization", "cache")},
+            **{name: told[name] for name in ("grant", "operation", "dataset", "authorization")},
+            "cache": {name: value for name, value in told["cache"].items() if name != "derived" or value},
             "agent": {"id": agent_id},
             "decision": _decision(decision),
             "execution": _relayed(told["execution"]),
@@ -213,6 +214,12 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "policy_id": decision.policy_id,
         "policy_version": decision.policy_version,
     }
+
+
+def _cached(cache: CacheOutcome) -> dict[str, Any]:
+    """How the result was found; ``derived`` is there where it is true."""
+    told = {"outcome": cache.outcome, "used": cache.outcome == "HIT", "key": cache.key}
+    return {**told, "derived": True} if cache.derived else told
 
 
 def _charged(execution: Execution) -> dict[str, int]:

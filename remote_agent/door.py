@@ -161,6 +161,7 @@ def _metadata(answer: Answer) -> dict[str, Any]:
         metadata[CACHE_KEY] = {
             "outcome": answer.cache.outcome,
             "key": answer.cache.key,
+            "derived": answer.cache.derived,
             "as_of": answer.document.as_of,
             "execution_id": answer.execution.execution_id,
         }

@@ -236,6 +236,7 @@ class Trail:
             "result_digest": found.document.digest,
             "rows_returned": found.document.row_count,
             "cache": found.cache.outcome,
+            "derived": 1 if found.cache.derived else None,
             "execution_id": found.execution.execution_id,
             "tool_origin": "A2A" if self.supplied else found.execution.tool_origin,
             "session_id": found.run.session_id,

@@ -40,6 +40,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "revision": descriptor.revision if descriptor else None,
         "capability": target.call.capability if target else None,
         "arguments": dict(target.call.arguments) if target else None,
+        "zone": str(asking.wanted.zone),
         "missing": [missing.to_json() for missing in target.missing] if target else [],
         "agent": _agent(asking),
         "cache": _cache(asking) if shown else None,
@@ -157,6 +158,7 @@ def _cache(asking: Asking) -> dict[str, Any] | None:
     return {
         "outcome": told.cache.outcome,
         "key": told.cache.key,
+        "derived": told.cache.derived,
         "as_of": told.result.as_of,
         "execution_id": told.execution.execution_id,
     }

@@ -50,6 +50,7 @@ def evidence_row(
         rows_returned=verified.document.row_count if verified else None,
         template_digest=told.operation.template_digest if told else None,
         cache=told.cache.outcome if told else None,
+        derived=1 if told and told.cache.derived else None,
         execution_id=told.execution.execution_id if told else None,
         tool_origin="A2A" if sent else None,
         task_id=reply.task_id or None if reply else None,

@@ -95,7 +95,7 @@ def test_an_untouched_ledger_verifies_with_any_receipt(folder: Path, receipts: l
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_an_edited_cell_is_named_whatever_its_column(folder: Path, column: str) -> None:
-    value = "17" if column in ("rows_returned", "bytes_released") else "'INSUFFICIENT_PRIVILEGE'"
+    value = "17" if column in ("rows_returned", "bytes_released", "derived") else "'INSUFFICIENT_PRIVILEGE'"
     tamper(folder, f"UPDATE entries SET {column} = {value} WHERE idx = 4")
     report = verify(folder)
     assert (report.ok, report.bad_row, report.size) == (False, 4, 4)
