@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from cache.entry import EntryError, Header, open_sealed, read_header, split
-from cache.keys import CacheKeys
-from cache.partition import parse_key
+from cache.entry import EntryError, Header, read_header
+from cache.partition import HIDDEN, parse_key
 from cache.store import CacheStore, StoredEntry
+from contract.scope import Sensitivity
 
 MISS_REASONS: Final = ("absent", "expired", "stale", "integrity", "unavailable")
 
@@ -23,7 +23,8 @@ class EntryView:
     """One entry. Durations are seconds; sizes are bytes (of the result, and as stored).
 
     ``partition`` is the digest of the whole authorization scope, ``intent`` of the call.
-    ``problem`` says why nothing else could be read.
+    ``kid`` names the secret that sealed it. ``hits`` is ``None`` where the store does not count
+    them. ``problem`` says why nothing else could be read.
     """
 
     key: str
@@ -37,11 +38,17 @@ class EntryView:
     size: int | None = None
     stored_bytes: int = 0
     hits: int | None = None
+    kid: str | None = None
     problem: str | None = None
 
     @property
     def expired(self) -> bool:
         return self.expires_in_s is not None and self.expires_in_s <= 0
+
+    @property
+    def restricted(self) -> bool:
+        """Of these nothing but their number may be shown."""
+        return self.dimensions.get("sensitivity") == Sensitivity.RESTRICTED
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,14 +85,6 @@ class CacheStats:
         return {**asdict(self), "hit_ratio": self.hit_ratio}
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """How many entries were opened, and the keys of those that do not open."""
-
-    checked: int
-    damaged: tuple[str, ...]
-
-
 async def entries(store: CacheStore, *, now: float, limit: int | None = None) -> list[EntryView]:
     """Entries by key, ``limit`` at most. Raises ``StoreUnavailable``."""
     found: list[EntryView] = []
@@ -103,22 +102,32 @@ async def show(store: CacheStore, key: str, *, now: float) -> EntryView | None:
     return view(exact[0], now=now) if len(exact) == 1 else None
 
 
-def diff(left: EntryView, right: EntryView) -> tuple[Difference, ...]:
+def diff(
+    left: EntryView, right: EntryView, parts: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
+) -> tuple[Difference, ...]:
     """The dimensions in which two entries differ.
 
-    ``scope`` is named where the partitions differ and no plain dimension says why:
-    tenant, rows, columns, masks or, for restricted capabilities, the subject.
+    ``parts`` are what ``entry.sealed_parts`` tells of each, where both were sealed with one secret
+    that is at hand: then tenant, rows, columns, masks and the like are named by themselves.
+    Otherwise ``scope`` is named where the partitions differ and no plain dimension says why.
     """
     names = sorted({*left.dimensions, *right.dimensions})
     found = [Difference(name, left.dimensions.get(name, ""), right.dimensions.get(name, "")) for name in names]
     if left.template != right.template:
         found.append(Difference("template", left.template or "", right.template or ""))
     differing = [difference for difference in found if difference.left != difference.right]
+    differing += _hidden(*parts)
     if left.partition != right.partition and not differing:
         differing.append(Difference("scope", left.partition, right.partition))
-    if left.partition == right.partition and left.intent != right.intent:
+    if left.partition == right.partition and left.intent != right.intent and "arguments" not in parts[0]:
         differing.append(Difference("intent", left.intent, right.intent))
     return tuple(differing)
+
+
+def _hidden(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
+    """Parts of the scope in which both differ, as digests; the template is a plain member already."""
+    names = [name for name in (*HIDDEN, "arguments") if name in left and name in right and name != "template"]
+    return [Difference(name, left[name], right[name]) for name in names if left[name] != right[name]]
 
 
 async def stats(store: CacheStore) -> CacheStats:
@@ -135,34 +144,6 @@ async def stats(store: CacheStore) -> CacheStats:
         kept=raw.counters.get("kept", 0),
         miss_reasons=reasons,
     )
-
-
-async def purge(store: CacheStore, **dimensions: str) -> int:
-    """Remove entries whose plain dimensions equal those given, all without any; how many."""
-    doomed: list[str] = []
-    async for stored in store.entries():
-        parts = view(stored, now=0.0).dimensions
-        if all(parts.get(name) == value for name, value in dimensions.items()):
-            doomed.append(stored.key)
-    removed = 0
-    for start in range(0, len(doomed), 500):
-        removed += await store.delete(doomed[start : start + 500])
-    return removed
-
-
-async def verify(store: CacheStore, keys: CacheKeys, *, now: float) -> VerifyReport:
-    """Open every entry with the cache's secret. Raises ``StoreUnavailable``."""
-    checked = 0
-    damaged: list[str] = []
-    async for stored in store.entries():
-        parts = parse_key(stored.key)
-        entry = None if parts is None else await store.get(stored.key, now=now)
-        if entry is None and parts is not None and stored.head:
-            continue  # it went away since it was listed
-        checked += 1
-        if parts is None or entry is None or not _opens(entry, stored.key, parts.partition_id, keys):
-            damaged.append(printable(stored.key))
-    return VerifyReport(checked, tuple(sorted(damaged)))
 
 
 def view(stored: StoredEntry, *, now: float) -> EntryView:
@@ -203,13 +184,5 @@ def _view(stored: StoredEntry, header: Header, partition_id: str, intent_id: str
         size=header.size,
         stored_bytes=stored.stored_bytes,
         hits=stored.hits,
+        kid=header.kid,
     )
-
-
-def _opens(entry: bytes, key: str, partition_id: str, keys: CacheKeys) -> bool:
-    try:
-        _, end = split(entry)
-        open_sealed(entry, end, key=key, partition_id=partition_id, keys=keys)
-    except EntryError:
-        return False
-    return True

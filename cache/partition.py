@@ -98,6 +98,11 @@ def family_key(
     return f"{KEY_PREFIX}{{{where}:{partition.id}}}:e:{keys.intent_id(encode(family))}"
 
 
+def hidden_parts(partition: Partition, intent: Intent, *, keys: CacheKeys) -> dict[str, str]:
+    """What is sealed with an entry to explain a miss: ``Partition.part_ids``, and a digest of the arguments alone."""
+    return partition.part_ids(keys) | {"arguments": keys.part_id("arguments", encode(intent.arguments))}
+
+
 def parse_key(key: str) -> KeyParts | None:
     """The parts of a key this package made, or ``None`` for any other text."""
     match = _KEY.fullmatch(key)

@@ -18,7 +18,7 @@ from cache.entry import EntryError, Header, open_sealed, seal, split
 from cache.family import Families, Family, Source
 from cache.flight import Flights
 from cache.keys import CacheKeys
-from cache.partition import Partition, entry_key, partition, plain
+from cache.partition import Partition, entry_key, hidden_parts, partition, plain
 from cache.store import CacheStore, StoreUnavailable
 from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE
@@ -219,7 +219,7 @@ class ResultCache:
                 key=place.key,
                 partition_id=place.partition.id,
                 keys=place.keys,
-                parts=place.partition.part_ids(place.keys),
+                parts=hidden_parts(place.partition, intent, keys=place.keys),
             )
             kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now))
         except (EntryError, StoreUnavailable) as error:

@@ -24,6 +24,7 @@ from cache.redis_store import COUNTERS, RedisStore
 from cache.result_cache import Hit, Miss, ResultCache
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
+from cache.verification import purge, verify
 from tests.authority_builder import NOW, make_authority
 from tests.cache.cache_builder import PATIENCE_S, make_document, make_execution, make_intent
 
@@ -44,6 +45,11 @@ async def keep(results: ResultCache) -> str:
     return results.locate(AUTHORITY, INTENT, freshness_class="standard").key
 
 
+async def spoilt(store: CacheStore, keys: CacheKeys) -> int:
+    report = await verify(store, keys, now=NOW)
+    return len(report.damaged) + len(report.foreign)
+
+
 async def check_only_a_miss(results: ResultCache, keys: CacheKeys, *, listed: bool = True) -> None:
     """The poisoned key is a MISS that opens no breaker and heals; inspection names it and raises nothing."""
     store = results.store
@@ -56,11 +62,11 @@ async def check_only_a_miss(results: ResultCache, keys: CacheKeys, *, listed: bo
         (shown,) = await inspect.entries(store, now=NOW)
         assert shown.problem is not None
         json.dumps(shown.to_json())
-        assert len((await inspect.verify(store, keys, now=NOW)).damaged) == 1
+        assert await spoilt(store, keys) == 1
     assert (await inspect.stats(store)).entries == int(listed)
     await keep(results)
     assert isinstance(await find(results), Hit)
-    assert await inspect.purge(store) == 1
+    assert (await purge(store, now=NOW)).removed == 1
     assert [entry async for entry in store.entries()] == []
 
 
@@ -173,8 +179,8 @@ async def test_foreign_redis_keys_are_listed_unread_and_can_be_purged(
     (shown,) = await inspect.entries(store, now=NOW)
     assert shown.problem is not None
     assert shown.key.isprintable()
-    assert len((await inspect.verify(store, keys, now=NOW)).damaged) == 1
-    assert await inspect.purge(store) == 1
+    assert await spoilt(store, keys) == 1
+    assert (await purge(store, now=NOW)).removed == 1
     assert valkey.dbsize() == 0
 
 
@@ -296,9 +302,9 @@ async def test_sqlite_keys_of_any_type_are_listed_unread_and_can_be_purged(
     shown = await inspect.entries(store, now=NOW)
     assert sorted(entry.problem is None for entry in shown) == [False, True]
     assert all(entry.key.isprintable() for entry in shown)
-    report = await inspect.verify(store, keys, now=NOW)
-    assert (report.checked, len(report.damaged)) == (2, 1)
-    assert await inspect.purge(store) == 2
+    report = await verify(store, keys, now=NOW)
+    assert (report.checked, len(report.foreign)) == (2, 1)
+    assert (await purge(store, now=NOW)).removed == 2
 
 
 @pytest.mark.parametrize("column", ["exp", "used"])

@@ -14,8 +14,10 @@ from cache.inspect import EntryView
 from cache.keys import CacheKeys
 from cache.redis_store import RedisStore
 from cache.result_cache import ResultCache
+from cache.selection import Selection
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
+from cache.verification import Purged, purge, verify
 from contract.authority import Authority
 from contract.scope import Sensitivity
 from tests.authority_builder import NOW, make_authority
@@ -88,7 +90,7 @@ async def test_no_scope_argument_principal_or_row_is_in_any_output(
     await results.flush()
     (entry,) = await inspect.entries(store, now=NOW)
     shown = await inspect.show(store, entry.key, now=NOW)
-    report = await inspect.verify(store, keys, now=NOW)
+    report = await verify(store, keys, now=NOW)
     other = replace(entry, partition="0" * 32)
     outputs = [entry.to_json(), shown and shown.to_json(), (await inspect.stats(store)).to_json()]
     text = json.dumps(outputs) + repr((entry, shown, report, inspect.diff(entry, other), results.store, keys))
@@ -153,10 +155,12 @@ async def test_stats_add_up_all_processes(results: ResultCache, store: CacheStor
 async def test_a_purge_takes_what_matches_and_leaves_the_rest(results: ResultCache, store: CacheStore) -> None:
     await keep(results)
     await keep(results, make_authority(policy_version="2026.2"))
-    assert await inspect.purge(store, dataset="other") == 0
-    assert await inspect.purge(store, policy_version="2026.2") == 1
+    assert await purge(store, Selection({"dataset": "other"}), now=NOW) == Purged(0, 0)
+    dry = await purge(store, Selection(policy="2026.2"), now=NOW, dry_run=True)
+    assert (dry, len(await inspect.entries(store, now=NOW))) == (Purged(1, 0), 2)
+    assert await purge(store, Selection(policy="2026.2"), now=NOW) == Purged(1, 1)
     assert len(await inspect.entries(store, now=NOW)) == 1
-    assert await inspect.purge(store) == 1
+    assert await purge(store, now=NOW) == Purged(1, 1)
     assert await inspect.entries(store, now=NOW) == []
 
 
@@ -168,7 +172,7 @@ async def test_verify_names_the_entries_that_do_not_open(
     entry = await store.get(key, now=NOW)
     assert entry is not None
     await store.put(key, entry[:-1] + bytes([entry[-1] ^ 1]), exp=NOW + 60, now=NOW)
-    report = await inspect.verify(store, keys, now=NOW)
+    report = await verify(store, keys, now=NOW)
     assert (report.checked, report.damaged) == (2, (key,))
 
 

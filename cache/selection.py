@@ -1,0 +1,133 @@
+"""Which entries an operator means: by plain dimensions, age and state. What is listed and what is purged is chosen alike."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from cache.inspect import EntryView, view
+from cache.partition import plain
+from cache.store import CacheStore
+
+CHOSEN_BY: Final = {
+    "dataset": "dataset",
+    "capability": "capability",
+    "class": "principal_class",
+    "freshness": "freshness",
+    "revision": "revision",
+}
+"""Words of an operator, and the dimension each is compared with."""
+MAX_LISTED: Final = 1_000
+
+
+class Sort(StrEnum):
+    """In which order entries are listed: the oldest, largest, most used first, or those that end soonest."""
+
+    KEY = "key"
+    AGE = "age"
+    SIZE = "size"
+    HITS = "hits"
+    EXPIRES = "expires"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """All of what is given must hold. ``dimensions`` has words of ``CHOSEN_BY``.
+
+    ``policy`` is the policy's version, its id, or ``id@version``. ``older_than_s`` counts from when
+    the execution began. ``problem`` are entries whose plain half does not read.
+    """
+
+    dimensions: Mapping[str, str] = field(default_factory=dict)
+    policy: str | None = None
+    older_than_s: float | None = None
+    expired: bool = False
+    problem: bool = False
+
+    def takes(self, entry: EntryView) -> bool:
+        held = entry.dimensions
+        return (
+            all(held.get(CHOSEN_BY[word]) == plain(value) for word, value in self.dimensions.items())
+            and (self.policy is None or plain_policy(self.policy, held))
+            and (self.older_than_s is None or (entry.age_s is not None and entry.age_s > self.older_than_s))
+            and (not self.expired or entry.expired)
+            and (not self.problem or entry.problem is not None)
+        )
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Selection()
+
+    def told(self) -> str:
+        """For a log line: what was chosen by, and no value that is not a plain dimension."""
+        parts = [f"{word}={plain(value)}" for word, value in sorted(self.dimensions.items())]
+        parts += [f"policy={'@'.join(plain(part) for part in self.policy.split('@'))}"] if self.policy else []
+        parts += [f"older_than={self.older_than_s:.0f}s"] if self.older_than_s is not None else []
+        parts += [word for word in ("expired", "problem") if getattr(self, word)]
+        return " ".join(parts) or "everything"
+
+
+def plain_policy(policy: str, held: Mapping[str, str]) -> bool:
+    """Whether the dimensions are of this policy: a version, an id, or ``id@version``."""
+    name, at, version = policy.rpartition("@")
+    if at:
+        return (held.get("policy_id"), held.get("policy_version")) == (plain(name), plain(version))
+    return plain(policy) in (held.get("policy_version"), held.get("policy_id"))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """``entries`` are the first of ``matched``. Of restricted capabilities there are only numbers, by (dataset, capability)."""
+
+    entries: tuple[EntryView, ...]
+    matched: int
+    restricted: Mapping[tuple[str, str], int]
+
+    def to_json(self) -> dict[str, Any]:
+        counts = [
+            {"dataset": dataset, "capability": capability, "entries": number}
+            for (dataset, capability), number in sorted(self.restricted.items())
+        ]
+        entries = [entry.to_json() for entry in self.entries]
+        return {"entries": entries, "matched": self.matched, "restricted": counts}
+
+
+async def listing(store: CacheStore, chosen: Selection, *, now: float, sort: Sort, limit: int) -> Listing:
+    """The first ``limit`` entries in an order, in memory for no more than twice as many. Raises ``StoreUnavailable``."""
+    rank, held, matched = _RANKS[sort], list[EntryView](), 0
+    restricted: Counter[tuple[str, str]] = Counter()
+    async for stored in store.entries():
+        entry = view(stored, now=now)
+        if not chosen.takes(entry):
+            continue
+        if entry.restricted:
+            restricted[entry.dimensions["dataset"], entry.dimensions["capability"]] += 1
+            continue
+        matched += 1
+        held.append(entry)
+        if len(held) >= 2 * limit:
+            held = heapq.nsmallest(limit, held, key=rank)
+    return Listing(tuple(heapq.nsmallest(limit, held, key=rank)), matched, restricted)
+
+
+def _first(value: Callable[[EntryView], float | int | None]) -> Callable[[EntryView], tuple[Any, ...]]:
+    """The greatest value first, what is not known last, equals by key."""
+
+    def rank(entry: EntryView) -> tuple[Any, ...]:
+        known = value(entry)
+        return (known is None, -(known or 0), entry.key)
+
+    return rank
+
+
+_RANKS: Final[Mapping[Sort, Callable[[EntryView], tuple[Any, ...]]]] = {
+    Sort.KEY: lambda entry: (entry.key,),
+    Sort.AGE: _first(lambda entry: entry.age_s),
+    Sort.SIZE: _first(lambda entry: entry.size),
+    Sort.HITS: _first(lambda entry: entry.hits),
+    Sort.EXPIRES: _first(lambda entry: None if entry.expires_in_s is None else -entry.expires_in_s),
+}

@@ -1,0 +1,175 @@
+"""Opening every entry with the keys at hand, and removing entries that an operator chose.
+
+What does not open is told apart: *damaged* was sealed with a secret that is at hand and was cut,
+edited or moved since; *other secret* may be whole, and cannot be judged here; *foreign* is nothing
+that this cache made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from cache.entry import MAGIC, EntryError, open_sealed, read_header, split
+from cache.inspect import printable, view
+from cache.keys import CacheKeys
+from cache.partition import parse_key
+from cache.selection import Selection
+from cache.store import CacheStore, StoredEntry
+from contract.scope import Sensitivity
+
+Tell = Callable[[int], None]
+"""Told how many entries have been looked at."""
+_BATCH: Final = 500
+_MOST_NAMED: Final = 1_000
+
+
+class State(StrEnum):
+    OPENED = "opened"
+    DAMAGED = "damaged"
+    OTHER_SECRET = "other_secret"  # noqa: S105 - a word
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """How many entries there are of each state. ``opened`` and ``other_secret`` count by the kid of the secret.
+
+    ``damaged`` and ``foreign`` name up to a thousand each, the damaged ones of restricted
+    capabilities by no more than dataset and capability.
+    """
+
+    checked: int
+    opened: Mapping[str, int]
+    other_secret: Mapping[str, int]
+    damaged: tuple[str, ...]
+    foreign: tuple[str, ...]
+    counts: Mapping[State, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "checked": self.checked,
+            "opened": dict(self.opened),
+            "other_secret": dict(self.other_secret),
+            "damaged": self.counts.get(State.DAMAGED, 0),
+            "foreign": self.counts.get(State.FOREIGN, 0),
+            "damaged_keys": list(self.damaged),
+            "foreign_keys": list(self.foreign),
+        }
+
+
+async def verify(store: CacheStore, *keys: CacheKeys, now: float, tell: Tell | None = None) -> VerifyReport:
+    """Open every entry; no row is handed out. Raises ``StoreUnavailable``."""
+    by_kid = {one.kid: one for one in keys}
+    counts: Counter[State] = Counter()
+    kids: dict[State, Counter[str]] = {State.OPENED: Counter(), State.OTHER_SECRET: Counter()}
+    named: dict[State, list[str]] = {State.DAMAGED: [], State.FOREIGN: []}
+    checked = 0
+    async for stored in store.entries():
+        found = await judge(store, stored, by_kid, now=now)
+        if found is None:
+            continue
+        state, kid = found
+        checked += 1
+        counts[state] += 1
+        if state in kids:
+            kids[state][kid] += 1
+        elif len(named[state]) < _MOST_NAMED:
+            named[state].append(_name(stored))
+        if tell is not None:
+            tell(checked)
+    return VerifyReport(
+        checked,
+        kids[State.OPENED],
+        kids[State.OTHER_SECRET],
+        tuple(sorted(named[State.DAMAGED])),
+        tuple(sorted(named[State.FOREIGN])),
+        counts,
+    )
+
+
+async def judge(
+    store: CacheStore, stored: StoredEntry, keys: Mapping[str, CacheKeys], *, now: float
+) -> tuple[State, str] | None:
+    """The state of one entry and the kid in its header; ``None`` where it went away since it was listed."""
+    parts = parse_key(stored.key)
+    if parts is None or not (stored.head.startswith(MAGIC) or MAGIC.startswith(stored.head[: len(MAGIC)] or b"-")):
+        return State.FOREIGN, ""
+    try:
+        header = read_header(stored.head, key=stored.key)
+    except EntryError:
+        return State.DAMAGED, ""
+    at_hand = keys.get(header.kid)
+    if at_hand is None:
+        return State.OTHER_SECRET, header.kid
+    entry = await store.get(stored.key, now=now)
+    await asyncio.sleep(0)  # a file is read and opened in the loop's thread: others get their turn
+    if entry is None:
+        return None
+    return (State.OPENED if _opens(entry, stored.key, parts.partition_id, at_hand) else State.DAMAGED), header.kid
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many entries were chosen, and how many of them were removed: none in a dry run."""
+
+    matched: int
+    removed: int
+
+
+async def purge(
+    store: CacheStore,
+    chosen: Selection = Selection(),  # noqa: B008 - frozen
+    *,
+    now: float,
+    damaged_by: Mapping[str, CacheKeys] | None = None,
+    dry_run: bool = False,
+    tell: Tell | None = None,
+) -> Purged:
+    """Remove the entries that were chosen; with ``damaged_by``, of those only what is damaged or foreign to these keys.
+
+    Raises ``StoreUnavailable``: what was removed until then stays so.
+    """
+    matched = removed = looked = 0
+    doomed: list[str] = []
+    async for stored in store.entries():
+        looked += 1
+        if tell is not None:
+            tell(looked)
+        if not chosen.takes(view(stored, now=now)):
+            continue
+        if damaged_by is not None:
+            found = await judge(store, stored, damaged_by, now=now)
+            if found is None or found[0] not in (State.DAMAGED, State.FOREIGN):
+                continue
+        matched += 1
+        if not dry_run:
+            doomed.append(stored.key)
+        if len(doomed) >= _BATCH:
+            removed += await store.delete(doomed)
+            doomed.clear()
+    removed += await store.delete(doomed)
+    return Purged(matched, removed)
+
+
+def _name(stored: StoredEntry) -> str:
+    try:
+        dimensions = read_header(stored.head, key=stored.key).dimensions
+    except EntryError:
+        return printable(stored.key)
+    if dimensions["sensitivity"] == Sensitivity.RESTRICTED:
+        return f"(an entry of {dimensions['dataset']} {dimensions['capability']}, which is restricted)"
+    return printable(stored.key)
+
+
+def _opens(entry: bytes, key: str, partition_id: str, keys: CacheKeys) -> bool:
+    try:
+        _, end = split(entry)
+        open_sealed(entry, end, key=key, partition_id=partition_id, keys=keys)
+    except EntryError:
+        return False
+    return True
