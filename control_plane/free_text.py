@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,9 +9,9 @@ from typing import Final
 from contract.schema import Parameter, SqlType
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.period_hits import QUOTED, said_of_time, without_time
 from control_plane.words import Word, stem, stems, words
 
-_QUOTED: Final = re.compile(r"(?:(?<=\s)|^)(?:'([^']+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?=[\s.,;:!?)]|$)")
 _LINK_TEXT: Final = "for about with containing contain mentioning mention mentions matching called named regarding"
 _LINKS: Final = frozenset(stem(word) for word in _LINK_TEXT.split())
 
@@ -30,13 +29,16 @@ def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetC
     """What is said for the one free-text parameter, or ``None`` where nothing is left for it.
 
     Quoted text wins; then what follows *for*, *with*, *mentioning* and the like; then the
-    words that neither the capability nor the dataset accounts for.
+    words that neither the capability nor the dataset accounts for. Where the capability has
+    periods, a period that is said is no text, unless it is quoted.
     """
+    if capability.periods:
+        question = without_time(question, said_of_time(question))
     open_parameters = [item for item in capability.parameters if is_free_text(item)]
     if len(open_parameters) != 1:
         return None
     parameter = open_parameters[0]
-    quoted = [next(part for part in match.groups() if part) for match in _QUOTED.finditer(question)]
+    quoted = [next(part for part in match.groups() if part) for match in QUOTED.finditer(question)]
     if quoted:
         text, is_marked = (quoted[0] if len(quoted) == 1 else ""), True
     else:

@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter, SqlType
 from contract.verdict import NotGranted, Reason
+from contract.zone import UTC
 from control_plane.arguments import Found, find_arguments, shown_pattern
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import find_text, is_free_text
+from control_plane.periods import resolve_periods
 from control_plane.reading import Reading, Vocabulary, plain
 from control_plane.words import content_stems, find_phrase, stems
 
@@ -59,11 +62,13 @@ class Proposal:
     score: float
 
 
-def interpret(question: str, descriptors: Sequence[DatasetDescriptor], *, now: float) -> Proposal | None:
+def interpret(
+    question: str, descriptors: Sequence[DatasetDescriptor], *, now: float, zone: ZoneInfo = UTC
+) -> Proposal | None:
     """The call a question asks for, or ``None`` where it is not understood or two fit equally.
 
-    ``now`` is POSIX seconds. Raises ``NotGranted(INTENT_NOT_UNDERSTOOD)`` for an empty
-    question and for one of more than ``MAX_QUESTION_CHARS`` characters.
+    ``now`` is POSIX seconds; with ``zone``, where it is asked, it tells which day *today* is. Raises
+    ``NotGranted(INTENT_NOT_UNDERSTOOD)`` for an empty question and for one of more than ``MAX_QUESTION_CHARS`` characters.
     """
     _check_readable(question)
     prohibited = _prohibited(question, descriptors)
@@ -74,7 +79,7 @@ def interpret(question: str, descriptors: Sequence[DatasetDescriptor], *, now: f
         proposal
         for descriptor in descriptors
         for capability in descriptor.capabilities
-        if (proposal := _propose(reading, descriptor, capability, now)) is not None
+        if (proposal := _propose(reading, descriptor, capability, zone, now)) is not None
     ]
     complete = [item for item in proposals if not item.missing]
     proposals = [item for item in proposals if not _is_told_by_another(reading, item, complete, descriptors)]
@@ -84,11 +89,14 @@ def interpret(question: str, descriptors: Sequence[DatasetDescriptor], *, now: f
     return proposals[0]
 
 
-def check_proposal(raw: Any, descriptors: Sequence[DatasetDescriptor]) -> Proposal | None:
+def check_proposal(
+    raw: Any, descriptors: Sequence[DatasetDescriptor], *, now: float, zone: ZoneInfo = UTC
+) -> Proposal | None:
     """A model's typed intent ``{"dataset", "capability", "arguments"}``, confirmed by code.
 
     Anything that names no registered capability or an undeclared argument is ``None``; an
-    argument that does not fit its parameter counts as missing.
+    argument that does not fit its parameter counts as missing. A period by its name becomes its
+    bounds, read on the day it is in ``zone`` at ``now`` (POSIX seconds).
     """
     if not isinstance(raw, dict) or not {"dataset", "capability"} <= set(raw) <= {"dataset", "capability", "arguments"}:
         return None
@@ -97,7 +105,11 @@ def check_proposal(raw: Any, descriptors: Sequence[DatasetDescriptor]) -> Propos
     capability = descriptor.capability(name) if descriptor is not None and isinstance(name, str) else None
     if descriptor is None or capability is None or not isinstance(arguments, dict):
         return None
-    if any(not isinstance(key, str) or capability.parameter(key) is None for key in arguments):
+    if any(not isinstance(key, str) for key in arguments):
+        return None
+    resolved = resolve_periods(capability, arguments, zone=zone, now=now)
+    arguments = resolved.arguments
+    if any(capability.parameter(key) is None for key in arguments):
         return None
     confirmed = {
         parameter.name: value
@@ -106,7 +118,10 @@ def check_proposal(raw: Any, descriptors: Sequence[DatasetDescriptor]) -> Propos
     }
     refused = frozenset(arguments) - frozenset(confirmed)
     problems = {name: _unfit(capability, name) for name in refused}
-    return _proposal(descriptor, capability, confirmed, refused, problems)
+    for period in capability.periods:
+        if period.name in resolved.unread:
+            problems |= dict.fromkeys((period.from_, period.to), resolved.unread[period.name])
+    return _proposal(descriptor, capability, confirmed, frozenset(problems), problems)
 
 
 def _check_readable(question: str) -> None:
@@ -118,11 +133,17 @@ def _check_readable(question: str) -> None:
 
 
 def supplement(
-    question: str, descriptor: DatasetDescriptor, half: Mapping[str, Any], name: str, *, now: float
+    question: str,
+    descriptor: DatasetDescriptor,
+    half: Mapping[str, Any],
+    name: str,
+    *,
+    now: float,
+    zone: ZoneInfo = UTC,
 ) -> Proposal:
     """A call of capability ``name`` with the arguments ``half`` and what the words say of the others.
 
-    Nothing that was given before is read again. ``now`` is POSIX seconds. Raises ``KeyError``
+    Nothing that was given before is read again. ``now`` and ``zone`` are as for ``interpret``. Raises ``KeyError``
     where the dataset has no such capability, and as ``interpret``.
     """
     _check_readable(question)
@@ -130,7 +151,7 @@ def supplement(
     if capability is None:
         raise KeyError(name)
     open_ = [parameter for parameter in capability.parameters if parameter.name not in half]
-    found = find_arguments(question, open_, now)
+    found = find_arguments(question, open_, now, zone=zone, capability=capability)
     arguments = {**half, **found.values}
     required = [parameter for parameter in open_ if parameter.required and parameter.name not in arguments]
     if (
@@ -149,14 +170,14 @@ def _unfit(capability: DatasetCapability, name: str) -> str:
 
 
 def _propose(
-    reading: Reading, descriptor: DatasetDescriptor, capability: DatasetCapability, now: float
+    reading: Reading, descriptor: DatasetDescriptor, capability: DatasetCapability, zone: ZoneInfo, now: float
 ) -> Proposal | None:
-    found = find_arguments(reading.question, capability.parameters, now)
+    found = find_arguments(reading.question, capability.parameters, now, zone=zone, capability=capability)
     arguments = dict(found.values)
     text = find_text(reading.question, descriptor, capability)
     if text is not None:
         arguments[text.name] = text.value
-    if not reading.is_about(Vocabulary.of(descriptor, capability), named=found.named, text=text):
+    if not reading.is_about(Vocabulary.of(descriptor, capability), named=found.named, text=text, timed=found.timed):
         return None
     keywords = [phrase for phrase in _keyword_phrases(capability) if reading.holds(phrase)]
     example = _example(reading, capability, found)

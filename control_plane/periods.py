@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from contract.schema import SqlType
+from contract.schema import Period, SqlType
 from control_plane.calendar_days import beginning, today_in
 from control_plane.confirm import confirm
-from control_plane.descriptor import DatasetCapability, Period
+from control_plane.descriptor import DatasetCapability
 from control_plane.period_words import read_days
 
 MAX_PERIOD_CHARS: Final = 100

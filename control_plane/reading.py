@@ -40,6 +40,7 @@ class Vocabulary:
     def of(cls, descriptor: DatasetDescriptor, capability: DatasetCapability) -> Vocabulary:
         nouns = _union([descriptor.dataset, *descriptor.schemas])
         names = [capability.name, *capability.keywords, *(column.name for column in capability.results)]
+        names += [period.name for period in capability.periods]
         for parameter in capability.parameters:
             names += [parameter.name, *parameter.values]
             names += [synonym for synonyms in parameter.synonyms.values() for synonym in synonyms]
@@ -87,20 +88,23 @@ class Reading:
     def holds(self, phrase: tuple[str, ...]) -> bool:
         return find_phrase(phrase, self.stems) is not None
 
-    def is_about(self, known: Vocabulary, *, named: int, text: FreeText | None) -> bool:
+    def is_about(
+        self, known: Vocabulary, *, named: int, text: FreeText | None, timed: frozenset[str] = frozenset()
+    ) -> bool:
         """Whether ``known`` accounts for the question, and not just for a word that any question may hold.
 
         ``named`` is how many identifiers of the capability were found, ``text`` the free text
         it would look for. At least two things must be shared, one of them more than a word of
         asking, and at least half of the weight of what is asked about. A word that is only
         told has half of its weight, and so has free text that nothing marks, unless the
-        dataset itself is named: then it may be anything.
+        dataset itself is named: then it may be anything. ``timed`` are the stems by which a
+        period of the capability is said: one more thing that is shared, and nothing that is asked about.
         """
         free = plain(text.value) if text is not None else frozenset()
-        asked = self.subject - free
+        asked = self.subject - free - timed
         told = asked & known.told
         shared = len(told) + named
-        if not shared or shared + self.asks() + (text is not None) < LEAST_SHARED:
+        if not shared or shared + self.asks() + (text is not None) + bool(timed) < LEAST_SHARED:
             return False
         accounted = self._sum(told) / 2 + self._sum(told & known.named_in(self.stems)) / 2
         wanted = self._sum(asked)

@@ -36,13 +36,14 @@ async def answer_to(
     *,
     output: Path | None = None,
     media_type: str = RESULT_MEDIA_TYPE,
+    zone: str | None = None,
     during: Callable[[str], AbstractContextManager[Watch | None]] = _quietly,
 ) -> tuple[Answer, dict[str, Any]]:
     """One question through a root agent in this process; the answer and its JSON.
 
     ``wanted`` has a question, or a dataset, a capability and arguments: as ``name=value``, or as
     they are sent; and the ``task`` that they complete, if any. Rows go to the file ``output``, where
-    one is named. ``during`` shows that it is being asked, and gives what is told how far that is.
+    one is named. ``zone`` is where it is asked; that of the settings where none is named. ``during`` shows that it is being asked, and gives what is told how far that is.
 
     Raises ``NotGranted`` for a granted result that could not be fetched.
     """
@@ -52,7 +53,7 @@ async def answer_to(
     try:
         with during("asking") as watch:
             asked = await _asked(service, wanted)
-            answer = await ask_root(service, token, media_type=media_type, watch=watch, **asked)
+            answer = await ask_root(service, token, media_type=media_type, watch=watch, zone=zone, **asked)
         if output is not None and answer.document is not None:
             await write_result(answer, service, output)
         return answer, to_json(answer)

@@ -20,8 +20,12 @@ from dataset_agent.console import EXIT_OF, AsJson, note, print_json, progress
 from dataset_agent.login import As
 from dataset_agent.result_options import Format, FormatOption, Output, Place, Save
 from evidence.artifact import Artifact, write_artifact
-from root_agent.asking import MAX_QUESTION_CHARS, Answer, Wanted
+from root_agent.asking import MAX_QUESTION_CHARS, Answer, Wanted, zone_of
 
+Zone = Annotated[
+    str | None,
+    typer.Option(help="Where it is asked, for words such as today: an IANA time zone; default: the setting."),
+]
 Rows = Annotated[int, typer.Option(min=0, help="Show at most so many rows; --json prints all.")]
 
 _SHOWN_ROWS: Final = 25
@@ -33,13 +37,14 @@ def ask(
     output: Output = None,
     form: FormatOption = Format.JSON,
     save: Save = None,
+    zone: Zone = None,
     rows: Rows = _SHOWN_ROWS,
     as_json: AsJson = False,
 ) -> None:
     """Ask in words. The answer is GRANTED with rows, REFUSED or INDETERMINATE."""
     # one character more than is allowed, so that a longer text is refused and not cut
     words = sys.stdin.read(MAX_QUESTION_CHARS + 1) if question == "-" else question
-    _answer(as_, {"question": words}, Place(output, form, save), rows, as_json)
+    _answer(as_, {"question": words}, Place(output, form, save), zone, rows, as_json)
 
 
 def call(
@@ -55,22 +60,25 @@ def call(
     output: Output = None,
     form: FormatOption = Format.JSON,
     save: Save = None,
+    zone: Zone = None,
     rows: Rows = _SHOWN_ROWS,
     as_json: AsJson = False,
 ) -> None:
     """Call one capability with typed arguments."""
     wanted = {"dataset": dataset, "capability": capability, "arguments": list(arg or []), "task": task}
-    _answer(as_, wanted, Place(output, form, save), rows, as_json)
+    _answer(as_, wanted, Place(output, form, save), zone, rows, as_json)
 
 
-def _answer(principal: str, wanted: dict[str, Any], place: Place, rows: int, as_json: bool) -> None:
+def _answer(principal: str, wanted: dict[str, Any], place: Place, zone: str | None, rows: int, as_json: bool) -> None:
+    if zone is not None:
+        zone_of(zone)
     if "question" in wanted:
         Wanted.of(question=wanted["question"])  # before ADK is loaded, which takes seconds
     settings = load_settings()
     place.check()
-    answer, shown = _answered(settings, principal, wanted, place)
+    answer, shown = _answered(settings, principal, wanted, place, zone)
     while can_be_asked(answer, as_json=as_json) and (arguments := asked_for(answer)) is not None:
-        answer, shown = _answered(settings, principal, completed(shown, arguments), place)
+        answer, shown = _answered(settings, principal, completed(shown, arguments), place, zone)
     saved = place.save is not None and _saved(answer, place.save)
     if as_json:
         print_json(shown)
@@ -82,12 +90,18 @@ def _answer(principal: str, wanted: dict[str, Any], place: Place, rows: int, as_
 
 
 def _answered(
-    settings: Settings, principal: str, wanted: dict[str, Any], place: Place
+    settings: Settings, principal: str, wanted: dict[str, Any], place: Place, zone: str | None
 ) -> tuple[Answer, dict[str, Any]]:
     with progress("starting"):  # ADK takes seconds to load
         from dataset_agent.answering import answer_to
     asked = answer_to(
-        settings, principal, wanted, output=place.output, media_type=place.form.media_type, during=progress
+        settings,
+        principal,
+        wanted,
+        output=place.output,
+        media_type=place.form.media_type,
+        zone=zone,
+        during=progress,
     )
     return asyncio.run(asked)
 

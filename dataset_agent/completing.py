@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any, Final
 
 from contract.errors import DatasetAgentError
 from contract.schema import Parameter, SqlType
 from contract.verdict import Reason
+from contract.zone import UTC
 from control_plane.confirm import confirm
-from control_plane.descriptor import DatasetDescriptor
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.periods import period_type, read_period
 from dataset_agent.arguments import read_arguments
 from dataset_agent.console import err, note, one_line
 from root_agent.asking import Answer
@@ -36,8 +39,11 @@ def asked_for(answer: Answer) -> dict[str, Any] | None:
     note(one_line(f"{target.call.capability} on {target.call.dataset} takes more than was said:"))
     try:
         for missing in target.missing:
-            parameter = _declared(answer, missing.name)
-            arguments[missing.name] = _said(parameter)
+            period = _period(answer, missing.name)
+            said = (
+                _said(_declared(answer, missing.name)) if period is None else _said_period(missing.description, *period)
+            )
+            arguments[missing.name] = said
     except (EOFError, _GivenUp):
         note("")
         return None
@@ -58,6 +64,18 @@ def _said(parameter: Parameter) -> Any:
         if value is not None:
             return value
         note(f"  that is not {_shape(parameter)}")
+    raise _GivenUp
+
+
+def _said_period(description: str, name: str, kind: SqlType) -> str:
+    """The words themselves: the root agent reads them, where and when they are asked."""
+    note(f"  {description}")
+    for _ in range(_TRIES):
+        err.print(f"  {name} (a period): ", end="")
+        text = input().strip()
+        if read_period(text, kind, zone=UTC, now=time.time()) is not None:
+            return text
+        note("  that is no period that is read")
     raise _GivenUp
 
 
@@ -82,13 +100,24 @@ def _shape(parameter: Parameter) -> str:
     return one_line(f"{kind}{pattern}{many}")
 
 
-def _declared(answer: Answer, name: str) -> Parameter:
-    """The parameter on the verified card. Raises ``_GivenUp`` where it has none of that name."""
+def _period(answer: Answer, name: str) -> tuple[str, SqlType] | None:
+    """The period of that name on the verified card, with the type of its bounds."""
+    capability = _capability(answer)
+    period = capability.period(name) if capability else None
+    return None if capability is None or period is None else (period.name, period_type(capability, period))
+
+
+def _capability(answer: Answer) -> DatasetCapability | None:
     target = answer.asking.target
     descriptor = target.descriptor if target else None
     if target is None or not isinstance(descriptor, DatasetDescriptor):
-        raise _GivenUp
-    capability = descriptor.capability(target.call.capability)
+        return None
+    return descriptor.capability(target.call.capability)
+
+
+def _declared(answer: Answer, name: str) -> Parameter:
+    """The parameter on the verified card. Raises ``_GivenUp`` where it has none of that name."""
+    capability = _capability(answer)
     parameter = capability.parameter(name) if capability else None
     if parameter is None:
         raise _GivenUp

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _QUESTION: Final = frozenset({"question"})
 _CALL: Final = frozenset({"dataset", "capability", "arguments"})
+# How either is answered: the form of the rows, and the zone in which words of time are read.
+_FORM: Final = frozenset({"media_type", "zone"})
 # Nobody reads it: the code that proxies log for a client that closed its request.
 _GONE: Final = 499
 _NO_STORE: Final = {"Cache-Control": "no-store"}
@@ -149,10 +151,10 @@ def _wanted(body: bytes) -> dict[str, Any]:
         value = parse_json(body, limit=len(body))
     except InvalidJson as error:
         raise _invalid(f"the body is not acceptable: {error}") from error
-    form = {"media_type": value["media_type"]} if isinstance(value, dict) and "media_type" in value else {}
-    if isinstance(value, dict) and set(value) - {"media_type"} == _QUESTION:
+    form = {name: value[name] for name in _FORM if name in value} if isinstance(value, dict) else {}
+    if isinstance(value, dict) and set(value) - _FORM == _QUESTION:
         return {"question": value["question"], **form}
-    if isinstance(value, dict) and set(value) - {"task", "media_type"} == _CALL:
+    if isinstance(value, dict) and set(value) - _FORM - {"task"} == _CALL:
         return {"call": {name: value[name] for name in _CALL}, "task": value.get("task"), **form}
     raise _invalid('send {"question"} or {"dataset", "capability", "arguments"}')
 

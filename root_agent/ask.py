@@ -38,7 +38,7 @@ from root_agent.asking import Answer, Asking, Hop, Target
 from root_agent.catalogue import catalogued
 from root_agent.evidence_row import evidence_row
 from root_agent.hops import admit_hops, scope_of, verify_hops
-from root_agent.reading import best_reading, narrowed, resolved, shown_to_model, target_of, with_missing
+from root_agent.reading import best_reading, narrowed, resolved, shown_to_model, target_of, with_bounds, with_missing
 from root_agent.relaying import draft_relay, run_context, sealed
 from root_agent.service import Service
 
@@ -97,14 +97,16 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
 async def resolve_capability(asking: Asking, service: Service) -> Asking:
     """Exactly one (dataset, capability) with typed arguments, by code."""
     if asking.wanted.call is not None:
-        return replace(asking, target=with_missing(target_of(asking, asking.wanted.call)))
+        return replace(asking, target=with_bounds(asking, target_of(asking, asking.wanted.call), service.clock()))
     return resolved(asking, best_reading(asking, service.clock()))
 
 
-async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None) -> Asking:
+async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None, service: Service) -> Asking:
     """As ``resolve_capability``, from what a model proposed; the same code confirms it."""
-    proposal = None if proposed is None else check_proposal(dict(proposed), shown_to_model(asking))
-    return resolved(asking, proposal)
+    if proposed is None:
+        return resolved(asking, None)
+    shown, zone = shown_to_model(asking), asking.wanted.zone
+    return resolved(asking, check_proposal(dict(proposed), shown, now=service.clock(), zone=zone))
 
 
 async def evaluate_admission(asking: Asking, service: Service) -> Asking:
@@ -126,6 +128,9 @@ async def evaluate_admission(asking: Asking, service: Service) -> Asking:
     if decision.verdict is not Verdict.GRANTED:
         return replace(asking, admitted=decision, stop=decision)
     hops = await admit_hops(asking, principal, _asked(target, decision), service)
+    if target.is_unread:
+        names = ", ".join(missing.name for missing in target.missing)
+        raise NotGranted(Reason.ARGUMENTS_MISSING, f"the call does not say, in a form that is read: {names}")
     if target.missing and asking.wanted.question is not None:
         # Of a typed call the dataset agent says so itself, in a task that a further message completes.
         names = ", ".join(missing.name for missing in target.missing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, RESULT_MEDIA_TYPE, encode_call
 from contract.errors import Category, Component, DatasetAgentError
@@ -13,6 +14,7 @@ from contract.principal import Principal
 from contract.progress import Watch
 from contract.result import Result
 from contract.verdict import Decision, Verdict
+from contract.zone import UTC, read_zone
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.registry import InvalidDataset
 from delegation.offer import Offer, Unavailable
@@ -44,17 +46,24 @@ class Wanted:
 
     ``media_type`` is the form of the result: JSON, which comes in the reply where it is small,
     or Arrow, which is always fetched. A call may complete the ``task`` of a dataset agent that
-    asked for what an earlier one missed.
+    asked for what an earlier one missed. ``zone`` is where it is asked: which day *today* is there,
+    and at which instants days begin.
     """
 
     question: str | None = field(default=None, repr=False)
     call: TypedCall | None = None
     media_type: str = RESULT_MEDIA_TYPE
     task: str = ""
+    zone: ZoneInfo = UTC
 
     @classmethod
     def of(
-        cls, question: object = None, call: object = None, media_type: str = RESULT_MEDIA_TYPE, task: object = None
+        cls,
+        question: object = None,
+        call: object = None,
+        media_type: str = RESULT_MEDIA_TYPE,
+        task: object = None,
+        zone: object = UTC,
     ) -> Wanted:
         """Checked at the door. Raises INVALID_INPUT with one line that says what to send."""
         if (question is None) == (call is None):
@@ -63,8 +72,9 @@ class Wanted:
             raise _invalid("root_agent.ask.task", "a task is completed by a call: send the task's id with a whole one")
         if media_type not in (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE):
             raise _invalid("root_agent.ask.form", f"a result comes as {RESULT_MEDIA_TYPE} or {ARROW_MEDIA_TYPE}")
+        where = zone_of(zone)
         if call is not None:
-            return cls(call=_typed(call), media_type=media_type, task=str(task or ""))
+            return cls(call=_typed(call), media_type=media_type, task=str(task or ""), zone=where)
         if not isinstance(question, str) or not question.strip():
             raise _invalid("root_agent.question.empty", "the question is empty: ask something in words")
         if len(question) > MAX_QUESTION_CHARS:
@@ -73,12 +83,12 @@ class Wanted:
             question.encode()
         except UnicodeEncodeError as error:
             raise _invalid("root_agent.question.unicode", "the question is not valid Unicode text") from error
-        return cls(question=question, media_type=media_type)
+        return cls(question=question, media_type=media_type, zone=where)
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A parameter the words did not give, as the descriptor declares it."""
+    """A parameter the words did not give, as the descriptor declares it, or a period for both its bounds."""
 
     name: str
     type: str
@@ -94,13 +104,15 @@ class Target:
     """The one capability an intent resolved to.
 
     ``descriptor`` is what the serving agent's verified card says; ``None`` where no card
-    offers the dataset. ``agent_id`` is ``None`` then too.
+    offers the dataset. ``agent_id`` is ``None`` then too. With ``is_unread`` a period that the call
+    gives could not be read: nothing stands for it, so the call is not made.
     """
 
     call: TypedCall
     agent_id: str | None
     descriptor: DatasetDescriptor | InvalidDataset | None
     missing: tuple[Missing, ...] = ()
+    is_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +208,14 @@ class Asking:
     def stopped(self, decision: Decision) -> Asking:
         """Ended by ``decision``; what a remote returned is dropped with it."""
         return replace(self, stop=decision, verified=None, drafted=None)
+
+
+def zone_of(value: object) -> ZoneInfo:
+    """The zone that is meant. Raises INVALID_INPUT."""
+    try:
+        return value if isinstance(value, ZoneInfo) else read_zone(value)
+    except ValueError as error:
+        raise _invalid("root_agent.ask.zone", f"the zone cannot be used: {error}") from error
 
 
 def is_plain_id(value: object) -> bool:

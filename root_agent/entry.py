@@ -54,7 +54,10 @@ def begin(context: InvocationContext, service: Callable[[], Service], desk: Desk
         person = service().development_person()
         if person is None:
             return _NO_PERSON
-        desk.begin(_asking(person, Wanted.of(_words(context.user_content)), context.session.id), context.invocation_id)
+        desk.begin(
+            _asking(person, Wanted.of(_words(context.user_content), zone=service().zone), context.session.id),
+            context.invocation_id,
+        )
     except DatasetAgentError as error:
         return error.message
     return None
@@ -78,13 +81,16 @@ class RootAgent:
         media_type: str = RESULT_MEDIA_TYPE,
         task: object = None,
         watch: Watch | None = None,
+        zone: object = None,
     ) -> Answer:
         """Ask on behalf of the person an identity token stands for.
 
         Raises as ``ask_for``, and ``DatasetAgentError`` UNAUTHENTICATED or UNAVAILABLE.
         """
         person = await self.service.person(person_token)
-        return await self.ask_for(person, question=question, call=call, media_type=media_type, task=task, watch=watch)
+        return await self.ask_for(
+            person, question=question, call=call, media_type=media_type, task=task, watch=watch, zone=zone
+        )
 
     async def ask_for(
         self,
@@ -95,15 +101,18 @@ class RootAgent:
         media_type: str = RESULT_MEDIA_TYPE,
         task: object = None,
         watch: Watch | None = None,
+        zone: object = None,
     ) -> Answer:
         """Ask on behalf of a verified person.
 
         ``question`` is text; ``call`` a mapping with dataset, capability and arguments, and
         ``task`` the dataset agent's task that it completes, if any. ``watch`` is told a percentage
-        whenever one comes; cancelling the coroutine cancels the call at the dataset agent. Raises
+        whenever one comes; cancelling the coroutine cancels the call at the dataset agent. ``zone`` is
+        where it is asked, by its IANA name; the service's own where none is named. Raises
         ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
-        asking = _asking(person, Wanted.of(question, call, media_type, task), SessionId.generate(), watch)
+        wanted = Wanted.of(question, call, media_type, task, self.service.zone if zone is None else zone)
+        asking = _asking(person, wanted, SessionId.generate(), watch)
         self._desk.open(asking)
         run = asyncio.ensure_future(self._run(asking))
         try:
@@ -164,11 +173,14 @@ async def ask(
     media_type: str = RESULT_MEDIA_TYPE,
     task: object = None,
     watch: Watch | None = None,
+    zone: object = None,
 ) -> Answer:
     """One question through a root agent of its own; see ``RootAgent.ask``."""
     root = RootAgent(service)
     try:
-        return await root.ask(person_token, question=question, call=call, media_type=media_type, task=task, watch=watch)
+        return await root.ask(
+            person_token, question=question, call=call, media_type=media_type, task=task, watch=watch, zone=zone
+        )
     finally:
         await root.close()
 

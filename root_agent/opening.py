@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import take_over
 from contract.settings import Settings
+from contract.zone import read_zone
 from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
 from control_plane.identity import refuse_in_production
 from control_plane.oidc import OidcVerifier
@@ -64,6 +65,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         accept_development_issuer=settings.development_issuer,
         development_principal=settings.as_principal,
         model=settings.model,
+        zone=read_zone(settings.zone),
         clock=clock,
     )
     service.holder_entry  # noqa: B018 - a root agent whose key nobody pins could only be refused

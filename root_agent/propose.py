@@ -21,7 +21,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 from contract.canonical import InvalidJson, parse_json
-from control_plane.descriptor import DatasetDescriptor
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.periods import WRITTEN
 
 INTENT_AGENT_NAME: Final = "intent_proposer"
 _MAX_PROPOSAL: Final = 64 * 1024
@@ -98,6 +99,7 @@ def prompt(question: str, descriptors: Sequence[DatasetDescriptor]) -> str:
                         }
                         for parameter in capability.parameters
                     ],
+                    **_periods(capability),
                 }
                 for capability in descriptor.capabilities
             ],
@@ -105,6 +107,14 @@ def prompt(question: str, descriptors: Sequence[DatasetDescriptor]) -> str:
         for descriptor in descriptors
     ]
     return json.dumps({"datasets": datasets, "question": question}, ensure_ascii=False)
+
+
+def _periods(capability: DatasetCapability) -> dict[str, Any]:
+    """Periods may be given by their names, in the forms that code reads."""
+    if not capability.periods:
+        return {}
+    named = [{"name": period.name, "instead_of": [period.from_, period.to]} for period in capability.periods]
+    return {"periods": named, "periods_are_written": WRITTEN}
 
 
 def _instruction(context: ReadonlyContext) -> str:

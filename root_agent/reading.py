@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from contract.verdict import NotGranted, Reason
-from control_plane.descriptor import DatasetDescriptor
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.interpret import Proposal, interpret
+from control_plane.periods import WRITTEN, period_type, resolve_periods, told
 from control_plane.registry import InvalidDataset
 from delegation.offer import Offer
 from root_agent.asking import Asking, Missing, Target, TypedCall
@@ -22,9 +23,9 @@ def best_reading(asking: Asking, now: float) -> Proposal | None:
     A public dataset this person may not use is read too, so that the answer is a refusal that
     says so and not an answer to another question; on a tie the usable one wins.
     """
-    question = asking.wanted.question or ""
-    usable = interpret(question, _descriptors(offer.descriptor for offer in asking.candidates), now=now)
-    public = interpret(question, _descriptors(offer.public for offer in asking.offered), now=now)
+    question, zone = asking.wanted.question or "", asking.wanted.zone
+    usable = interpret(question, _descriptors(offer.descriptor for offer in asking.candidates), now=now, zone=zone)
+    public = interpret(question, _descriptors(offer.public for offer in asking.offered), now=now, zone=zone)
     if usable is None or (public is not None and public.score > usable.score):
         return public
     return usable
@@ -39,7 +40,9 @@ def resolved(asking: Asking, proposal: Proposal | None) -> Asking:
     missing = tuple(
         Missing(item.name, str(item.type), tuple(item.values), item.description) for item in proposal.missing
     )
-    return replace(asking, target=replace(target_of(asking, call), missing=missing))
+    target = target_of(asking, call)
+    capability = _capability(target)
+    return replace(asking, target=replace(target, missing=_by_period(missing, capability) if capability else missing))
 
 
 def target_of(asking: Asking, call: TypedCall) -> Target:
@@ -60,8 +63,7 @@ def target_of(asking: Asking, call: TypedCall) -> Target:
 
 def with_missing(target: Target) -> Target:
     """A typed call with the required parameters, as its agent's card declares them, that it does not give."""
-    descriptor, call = target.descriptor, target.call
-    capability = descriptor.capability(call.capability) if isinstance(descriptor, DatasetDescriptor) else None
+    call, capability = target.call, _capability(target)
     if capability is None:
         return target
     missing = tuple(
@@ -69,7 +71,47 @@ def with_missing(target: Target) -> Target:
         for parameter in capability.parameters
         if parameter.required and parameter.name not in call.arguments
     )
-    return replace(target, missing=missing)
+    return replace(target, missing=_by_period(missing, capability))
+
+
+def with_bounds(asking: Asking, target: Target, now: float) -> Target:
+    """A typed call with the bounds that its periods stand for, where and when it is asked (``now``, POSIX seconds).
+
+    What the dataset agent is asked has parameters only. A period that is not read is told as missing.
+    """
+    capability = _capability(target)
+    if capability is None or not any(period.name in target.call.arguments for period in capability.periods):
+        return with_missing(target)
+    found = resolve_periods(capability, target.call.arguments, zone=asking.wanted.zone, now=now)
+    target = with_missing(replace(target, call=replace(target.call, arguments=found.arguments)))
+    unread = tuple(
+        Missing(period.name, period_type(capability, period).value, (), found.unread[period.name])
+        for period in capability.periods
+        if period.name in found.unread
+    )
+    others = tuple(item for item in target.missing if item.name not in found.unread)
+    return replace(target, missing=unread + others, is_unread=bool(unread))
+
+
+def _capability(target: Target) -> DatasetCapability | None:
+    descriptor = target.descriptor
+    return descriptor.capability(target.call.capability) if isinstance(descriptor, DatasetDescriptor) else None
+
+
+def _by_period(missing: Sequence[Missing], capability: DatasetCapability) -> tuple[Missing, ...]:
+    """One entry for a period both of whose bounds are missing: people say it at once."""
+    names = {item.name for item in missing}
+    whole = {period.from_: period for period in capability.periods if {period.from_, period.to} <= names}
+    ends = {period.to for period in whole.values()}
+    found: list[Missing] = []
+    for item in missing:
+        period = whole.get(item.name)
+        if period is not None:
+            said = item.description if WRITTEN in item.description else told(capability, period)
+            found.append(Missing(period.name, item.type, (), said))
+        elif item.name not in ends:
+            found.append(item)
+    return tuple(found)
 
 
 def narrowed(offer: Offer, capabilities: frozenset[str]) -> Offer:
@@ -106,7 +148,7 @@ def may_ask_model(asking: Asking, service: Service) -> bool:
     if service.model is None or asking.wanted.question is None or not shown:
         return False
     usable = _descriptors(offer.descriptor for offer in asking.candidates)
-    reading = interpret(asking.wanted.question, usable, now=service.clock())
+    reading = interpret(asking.wanted.question, usable, now=service.clock(), zone=asking.wanted.zone)
     if reading is None:
         return True
     return reading.dataset in shown and shown[reading.dataset].capability(reading.capability) is not None

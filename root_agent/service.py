@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
+from zoneinfo import ZoneInfo
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
 from contract.principal import Principal
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
+from contract.zone import UTC
 from control_plane.evaluator import Evaluator
 from control_plane.identity import verify_person
 from control_plane.oidc import OidcVerifier
@@ -62,7 +64,7 @@ class Service:
     ``agents`` are the dataset agents to ask, each with the address to ask it at. ``model`` is
     a model's name, or an ADK model object in tests; ``None`` reads questions offline. With an
     ``identity_provider`` no development token is accepted, whatever else is set. Times to
-    live are seconds.
+    live are seconds. ``zone`` is that of people who name none.
     """
 
     root_id: str
@@ -83,6 +85,7 @@ class Service:
     accept_development_issuer: bool = True
     development_principal: str | None = None
     model: Any = None
+    zone: ZoneInfo = UTC
     clock: Callable[[], float] = time.time
 
     @property

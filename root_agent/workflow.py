@@ -57,7 +57,7 @@ class Nodes:
             proposed = Proposed()
             readable = shown_to_model(asking)
             await ctx.run_node(intent_agent(service.model, asking.wanted.question or "", readable, proposed))
-            return await ask.resolve_proposed(asking, proposed.read())
+            return await ask.resolve_proposed(asking, proposed.read(), service)
 
         return await self._take(ctx, "resolve_capability", resolve, routed=False)
 

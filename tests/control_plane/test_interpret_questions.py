@@ -142,7 +142,7 @@ def test_a_parameter_that_is_just_not_said_keeps_its_own_description(question: s
 
 
 def test_a_models_value_that_does_not_fit_is_told_without_the_value() -> None:
-    checked = check_proposal(GOOD | {"arguments": {"batch_a": "B001", "batch_b": "B12 is secret"}}, WORLD)
+    checked = check_proposal(GOOD | {"arguments": {"batch_a": "B001", "batch_b": "B12 is secret"}}, WORLD, now=NOW)
     assert checked is not None
     (missing,) = checked.missing
     assert missing.description.startswith("the value that was proposed does not match B[0-9]{3}. ")
@@ -293,7 +293,7 @@ GOOD = {
 
 
 def test_a_models_intent_becomes_the_same_arguments_as_words() -> None:
-    checked, spoken = check_proposal(GOOD, WORLD), interpret("compare B001 and B002", WORLD, now=NOW)
+    checked, spoken = check_proposal(GOOD, WORLD, now=NOW), interpret("compare B001 and B002", WORLD, now=NOW)
     assert checked is not None
     assert spoken is not None
     assert (checked.arguments, checked.missing) == (spoken.arguments, spoken.missing)
@@ -317,12 +317,12 @@ def test_a_models_intent_becomes_the_same_arguments_as_words() -> None:
     ],
 )
 def test_a_models_garbage_is_nothing(raw: Any) -> None:
-    assert check_proposal(raw, WORLD) is None
+    assert check_proposal(raw, WORLD, now=NOW) is None
 
 
 @pytest.mark.parametrize("value", ["B1", "", 1, None, True, ["B001"], {"x": 1}, "B001; DROP"])
 def test_a_models_argument_that_does_not_fit_is_missing(value: Any) -> None:
-    checked = check_proposal(GOOD | {"arguments": {"batch_a": value, "batch_b": "B002"}}, WORLD)
+    checked = check_proposal(GOOD | {"arguments": {"batch_a": value, "batch_b": "B002"}}, WORLD, now=NOW)
     assert checked is not None
     assert [item.name for item in checked.missing] == ["batch_a"]
 
@@ -333,6 +333,6 @@ def test_a_models_synonym_is_confirmed_to_its_value() -> None:
         "capability": "detect_outliers",
         "arguments": {"metric": "Host cell proteins"},
     }
-    checked = check_proposal(raw, WORLD)
+    checked = check_proposal(raw, WORLD, now=NOW)
     assert checked is not None
     assert dict(checked.arguments) == {"metric": "hcp"}
