@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from contract.ids import MAX_ID_BYTES, Slug, Version
 from contract.minimum_group import GroupRule, MinimumGroup
+from contract.rollup import Rollup
 from contract.schema import Parameter, Period, ResultColumn, Strict, Table, Text, check_periods
 from contract.scope import Sensitivity
 from control_plane.source_facts import AUTO, FROM_SOURCE, SourceFacts
@@ -243,7 +244,8 @@ class CapabilityManifest(DatasetCapability):
     ``template`` is a GoogleSQL file relative to the dataset's folder; it is absent only
     where the capability is answered by an MCP tool. ``supply`` comes with ``delegates``.
     ``maximum_bytes_billed`` and ``estimate`` are those of ``BigQuery``, for this capability alone.
-    ``minimum_group`` names the column of the subjects as well.
+    ``minimum_group`` names the column of the subjects as well. ``rollup`` declares which calls follow from
+    the stored result of a wider one.
     """
 
     template: str | None = None
@@ -251,6 +253,7 @@ class CapabilityManifest(DatasetCapability):
     maximum_bytes_billed: _Bytes | None = None
     estimate: bool | None = None
     minimum_group: GroupRule | None = None
+    rollup: Rollup | None = None
 
     @model_validator(mode="after")
     def _has_template(self) -> Self:
@@ -262,6 +265,8 @@ class CapabilityManifest(DatasetCapability):
             raise ValueError(f"capability {self.name} completes another agent's rows and needs a template")
         if self.minimum_group is not None and (not self.template or self.delegates is not None):
             raise ValueError(f"capability {self.name}: minimum_group needs a template that reads this dataset alone")
+        if self.rollup is not None and (not self.template or not self.cacheable or self.minimum_group is not None):
+            raise ValueError(f"capability {self.name}: rollup needs a template, cacheable, and no minimum_group")
         given = self.supply.arguments.values() if self.supply else ()
         if unknown := set(given) - {parameter.name for parameter in self.parameters}:
             raise ValueError(f"capability {self.name} passes on {sorted(unknown)[0]}, which is none of its parameters")
@@ -274,6 +279,7 @@ _UNPUBLISHED: Final[dict[str, Any]] = {
     "maximum_bytes_billed": True,
     "estimate": True,
     "minimum_group": {"subject": True},
+    "rollup": True,
 }
 _KEPT_BACK: Final[dict[str, Any]] = {
     "tables": True,

@@ -52,6 +52,7 @@ _SAID: Final[dict[str, dict[str, str]]] = {
         "requires_review": "true: a person must approve each call.",
         "supply": "The rows of another agent that the template reads.",
         "delegates": "What is asked of another dataset agent.",
+        "rollup": "Which result columns are groups and which add up: narrower and coarser calls are then computed from stored results.",
     },
     "Parameter": {
         "description": "What it is, with an example.",

@@ -22,6 +22,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from cache.result_cache import Hit
 from contract.authority import Authority
@@ -43,6 +44,7 @@ from queries.bind import ArgumentsMissing
 from queries.bind import bind as bind_arguments
 from queries.govern import govern
 from remote_agent.cancelling import past_cancelling
+from remote_agent.derived import derive, family_of
 from remote_agent.hop import check_reach, delegate
 from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
@@ -193,15 +195,20 @@ async def find_or_run(
 
 
 async def find(authority: Authority, call: BoundCall, service: Service, *, again: bool = False) -> Found | None:
-    """A stored result of the same meaning inside the same authorization partition, or ``None``."""
+    """A stored result of the same meaning inside the same authorization partition, or one that follows from one.
+
+    ``None`` where there is none.
+    """
     _, capability, _ = call.parts()
+    intent = intent_of(call)
     found = await service.cache.find(
         authority,
-        intent_of(call),
+        intent,
         freshness_class=call.freshness_class,
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=service.clock(),
         again=again,
+        derive=None if again else partial(derive, authority, call, intent, service),
     )
     if not isinstance(found, Hit):
         return None
@@ -231,6 +238,7 @@ async def run(
         freshness_class=call.freshness_class,
         reuse_s=served.descriptor.freshness.reuse_s,
         now=service.clock(),
+        family=family_of(authority, call, intent),
     )
     place = service.cache.locate(authority, intent, freshness_class=call.freshness_class)
     return replace(found, cache=CacheOutcome("WITHHELD") if call.restricted else CacheOutcome("MISS", place.key))
@@ -373,15 +381,19 @@ async def withdraw(trail: Trail, granted: Decision | None, service: Service) -> 
 
 
 def reusable(call: BoundCall, service: Service) -> bool:
-    """Whether this call's result may be stored and reused: read-only, deterministic, all its own, not opted out.
+    """Whether this call's result may be stored and reused here.
 
     Not so while the keys of the cache are newer than the engine that this call began with.
     """
-    served, capability, _ = call.parts()
+    served, _, _ = call.parts()
+    return service.cache_enabled and served.mask_id == service.mask_id and storable(call)
+
+
+def storable(call: BoundCall) -> bool:
+    """Whether a call's result is one to store: read-only, deterministic, all its own, not opted out."""
+    _, capability, _ = call.parts()
     return (
-        service.cache_enabled
-        and served.mask_id == service.mask_id
-        and call.media_type == RESULT_MEDIA_TYPE
+        call.media_type == RESULT_MEDIA_TYPE
         and capability.descriptor.cacheable
         and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)
         and capability.template.deterministic

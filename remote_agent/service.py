@@ -27,16 +27,21 @@ from grants.jwks import PublishedKeys
 from grants.state import StateStore
 from grants.trust import Trust, TrustedAgent
 from queries.engine import Engine
+from queries.rollup import RollupPlan
 from queries.template import Template
 from remote_agent.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
 class ServedCapability:
-    """A capability with its validated template."""
+    """A capability with its validated template.
+
+    ``rollup`` is there where its narrower and coarser calls are proven to follow from a stored result.
+    """
 
     descriptor: CapabilityManifest
     template: Template
+    rollup: RollupPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)

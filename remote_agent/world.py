@@ -21,6 +21,7 @@ from control_plane.policy import PolicySet, load_policies
 from control_plane.principals import Directory, load_directory
 from control_plane.registry import Registry, load_registry
 from queries.engine import Engine
+from queries.rollup_proof import prove_rollup
 from queries.supplied import SuppliedRelation
 from queries.template import Template, TemplateError, load_template
 from remote_agent.engines import open_engine
@@ -203,7 +204,8 @@ async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> S
 
 
 def _capability(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> ServedCapability:
-    return ServedCapability(descriptor=capability, template=template_of(capability, manifest, folder))
+    template, declared = template_of(capability, manifest, folder), capability.rollup
+    return ServedCapability(capability, template, prove_rollup(template, declared) if declared else None)
 
 
 def template_of(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> Template:

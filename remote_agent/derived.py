@@ -1,0 +1,88 @@
+"""A call answered from the stored result of a wider one: in its own partition, under its own authority.
+
+Asked only after the store has no result of the call itself. The wider result is looked up like
+any other, with this caller's authority, so it is one that this caller could have asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from cache.family import Family
+from cache.result_cache import Hit
+from contract.authority import Authority
+from contract.result import Intent, ResultDocument
+from contract.verdict import NotGranted
+from queries.bind import Bound
+from queries.bind import bind as bind_arguments
+from queries.rollup import RollupPlan, roll_up
+from remote_agent.outcome import BoundCall
+from remote_agent.service import Service
+
+_FEW: Final = 200
+"""Rows that are put together faster than a thread is found for them."""
+_TRIES: Final = 2
+"""Stored results that are fetched for one call: a listed one may be gone."""
+
+
+def family_of(authority: Authority, call: BoundCall, intent: Intent) -> Family | None:
+    """What a call may share a stored result with; ``None`` where nothing was declared, or a mask makes it void."""
+    plan = call.place()[1].rollup
+    if plan is None or not plan.columns.isdisjoint(authority.masks):
+        return None
+    return Family(intent, plan.roles)
+
+
+async def derive(authority: Authority, call: BoundCall, intent: Intent, service: Service) -> Hit | None:
+    """The result of the call out of a stored one that holds it, kept under the call's own key for as long as that.
+
+    The age that matters is the stored one's: its execution, its ``as_of``, its end.
+    """
+    served, capability, bound = call.parts()
+    family, plan = family_of(authority, call, intent), capability.rollup
+    if family is None or plan is None:
+        return None
+    freshness = call.freshness_class
+    listed = await service.cache.sources(authority, intent, family, freshness_class=freshness, now=service.clock())
+    candidates = [_bound(call, family, source.arguments) for source in listed]
+    holding = [wide for wide in candidates if wide is not None and plan.covers(wide.values, bound.values)]
+    for wide in holding[:_TRIES]:
+        source = await service.cache.source(
+            authority,
+            replace(intent, arguments=wide.canonical),
+            freshness_class=freshness,
+            max_age_s=capability.descriptor.freshness_requirement_s,
+            now=service.clock(),
+        )
+        made = await _made(plan, source, wide, bound, service) if source is not None else None
+        if source is not None and made is not None:
+            hit = service.cache.derived(authority, intent, made, source, freshness_class=freshness)
+            await service.cache.keep(
+                authority,
+                intent,
+                hit.document,
+                hit.execution,
+                freshness_class=freshness,
+                reuse_s=served.descriptor.freshness.reuse_s,
+                now=service.clock(),
+            )
+            return hit
+    return None
+
+
+async def _made(plan: RollupPlan, source: Hit, wide: Bound, bound: Bound, service: Service) -> ResultDocument | None:
+    arguments = (plan, source.document, wide.values, bound.values)
+    if source.document.row_count <= _FEW:
+        return roll_up(*arguments, max_bytes=service.max_result_bytes)
+    return await asyncio.to_thread(roll_up, *arguments, max_bytes=service.max_result_bytes)
+
+
+def _bound(call: BoundCall, family: Family, own: Mapping[str, Any]) -> Bound | None:
+    """A listed call's arguments, checked as if they had been sent now; ``None`` where they do not hold."""
+    try:
+        return bind_arguments(call.place()[1].template, {**family.fixed, **own})
+    except NotGranted:
+        return None
