@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from queries.template import Template
 
 _PATTERN: Final = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
+_WILDCARDS: Final = re.compile(r"\\.|[%_]{2,}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +131,19 @@ def _item(parameter: Parameter, value: Any) -> Any:
             raise Unfit("is not one of the declared values")
         if parameter.wildcards and _PATTERN.fullmatch(text) is None:
             raise Unfit("must have a \\ before %, _ or another \\ only")
-        return text
+        return _WILDCARDS.sub(_one_run, text) if parameter.wildcards else text
     checked = scalar(parameter.type, value)
     if parameter.minimum is not None and checked < scalar(parameter.type, parameter.minimum):
         raise Unfit("is below the declared minimum")
     if parameter.maximum is not None and checked > scalar(parameter.type, parameter.maximum):
         raise Unfit("is above the declared maximum")
     return checked
+
+
+def _one_run(found: re.Match[str]) -> str:
+    """Wildcards side by side in the one form of what they match: so many characters, or at least so many."""
+    run = found.group()
+    return run if run.startswith("\\") else "_" * run.count("_") + "%" * ("%" in run)
 
 
 def _struct(parameter: Parameter, fields: Sequence[StructField], value: Any, path: str) -> dict[str, Any]:

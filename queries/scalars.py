@@ -16,9 +16,11 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 _INT64: Final = range(-(2**63), 2**63)
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _DECIMAL: Final = re.compile(r"(-?)0*([0-9]{1,29})(?:\.([0-9]{1,9}))?")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)?")
-_TIME: Final = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,6})?")
+_MOST_DIGITS: Final = 60
+_TOO_LARGE: Final = 10**_MOST_DIGITS
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
+_TIME: Final = re.compile(r"\d\d:\d\d:\d\d(\.\d{1,6})?", re.ASCII)
 
 
 class Unfit(Exception):
@@ -75,13 +77,26 @@ def _float(value: Any) -> float:
 def _numeric(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise Unfit("must be a decimal number, as text or number")
-    text = repr(value) if isinstance(value, float) else format(value, "f") if isinstance(value, Decimal) else str(value)
-    found = _DECIMAL.fullmatch(text)
+    found = _DECIMAL.fullmatch(_decimal_text(value))
     if found is None:
         raise Unfit("must have at most 29 digits before and 9 after the point")
     sign, whole, fraction = found[1], found[2], (found[3] or "").rstrip("0")
     number = Decimal(f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}")
     return number if number else Decimal(0)
+
+
+def _decimal_text(value: int | float | str | Decimal) -> str:
+    """In digits: of a float its shortest decimal, which JSON writes with an exponent where it is small or large.
+
+    Empty where a number has more digits than any that is taken.
+    """
+    if isinstance(value, str):
+        return value
+    number = Decimal(repr(value)) if isinstance(value, float) else value
+    if isinstance(number, int):
+        return str(number) if abs(number) < _TOO_LARGE else ""
+    fits = number.is_finite() and number.adjusted() < _MOST_DIGITS and int(number.as_tuple().exponent) > -_MOST_DIGITS
+    return format(number, "f") if fits else ""
 
 
 def _date(value: Any) -> date:
