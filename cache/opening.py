@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from cache.keys import CacheKeys, load_secret
-from cache.redis_store import RedisStore
+from cache.no_store import NoStore
+from cache.redis_store import INSPECT_S, RedisStore
 from cache.result_cache import ResultCache
 from cache.sqlite_look import SqliteLook
 from cache.sqlite_store import SqliteStore
@@ -26,10 +27,13 @@ def open_store(settings: Settings) -> CacheStore:
 
 
 def open_look(settings: Settings) -> CacheStore:
-    """The same store for who only lists it: an existing file is opened so that nothing of it changes."""
+    """The same store for who only lists it, patiently: an existing file is opened so that nothing of it changes."""
     if settings.cache_url is not None:
-        return open_store(settings)
-    return SqliteLook(settings.home / CACHE_FILE, max_bytes=settings.cache_max_bytes)
+        return RedisStore.connect(settings.cache_url, budget_s=INSPECT_S)
+    path = settings.home / CACHE_FILE
+    if not path.exists():
+        return NoStore("sqlite", settings.cache_max_bytes)
+    return SqliteLook(path, max_bytes=settings.cache_max_bytes)
 
 
 def open_cache(settings: Settings) -> ResultCache:

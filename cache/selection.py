@@ -114,6 +114,24 @@ async def listing(store: CacheStore, chosen: Selection, *, now: float, sort: Sor
     return Listing(tuple(heapq.nsmallest(limit, held, key=rank)), matched, restricted)
 
 
+async def one_of(store: CacheStore, end: str, *, now: float) -> tuple[EntryView | None, int]:
+    """The entry of a key, or of the only key that ends with ``end``; and how many there are that end so.
+
+    Those of restricted capabilities are not there. Raises ``StoreUnavailable``.
+    """
+    found, number = None, 0
+    async for stored in store.entries():
+        if not end or not stored.key.endswith(end):
+            continue
+        entry = view(stored, now=now)
+        if entry.restricted:
+            continue
+        if stored.key == end:
+            return entry, 1
+        found, number = entry, number + 1
+    return (found if number == 1 else None), number
+
+
 def _first(value: Callable[[EntryView], float | int | None]) -> Callable[[EntryView], tuple[Any, ...]]:
     """The greatest value first, what is not known last, equals by key."""
 

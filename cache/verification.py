@@ -152,7 +152,8 @@ async def purge(
         if len(doomed) >= _BATCH:
             removed += await store.delete(doomed)
             doomed.clear()
-    removed += await store.delete(doomed)
+    if doomed:
+        removed += await store.delete(doomed)
     return Purged(matched, removed)
 
 

@@ -106,10 +106,16 @@ class Settings(BaseSettings):
         default=None, description="Result cache: redis(s)://… ; default: SQLite in home."
     )
     cache_secret: SecretStr | None = Field(
-        default=None, description="Cache key material, 64 hex; default: a file in the remote's store."
+        default=None,
+        description="Cache secrets of 64 hex, the current one first, comma separated; default: a file in the remote's store.",
     )
     cache_max_bytes: int = Field(default=256 * 2**20, ge=2**20, description="Bound of the SQLite cache file.")
     cache_enabled: bool = Field(default=True, description="Reuse stored results.")
+    admin_token: SecretStr | None = Field(
+        default=None,
+        description="Bearer token of the admin endpoint, 32 characters or more; default: no such endpoint.",
+    )
+    admin_token_file: Path | None = Field(default=None, description="A file of mode 0600 with that token instead.")
 
     memo_ttl: int = Field(
         default=86_400, ge=0, le=2_592_000, description="How long the root remembers what words were read as; 0: never."

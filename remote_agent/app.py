@@ -25,6 +25,7 @@ from contract.telemetry import quiet_content_loggers
 from contract.verdict import Verdict
 from grants.client import authenticate_client
 from grants.key_sets import CACHE_CONTROL, agent_key_set
+from remote_agent.admin_door import AdminDoor
 from remote_agent.answer import answer
 from remote_agent.authentication import Authenticate, Gate, bearer
 from remote_agent.caller import Caller
@@ -89,7 +90,10 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         lifespan=_lifespan(handler, lifecycle),
-        middleware=[Middleware(Gate, authenticate=_authenticator(service), max_body=settings.max_body_bytes)],
+        middleware=[
+            Middleware(AdminDoor, desk=lifecycle.desk(), token=lambda: lifecycle.admin),
+            Middleware(Gate, authenticate=_authenticator(service), max_body=settings.max_body_bytes),
+        ],
     )
 
     @app.exception_handler(DatasetAgentError)

@@ -45,7 +45,7 @@ class Gate:
             if not public:
                 scope["dataset_agent.caller"] = self._identify(scope)
                 scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
-            body = await _bounded_body(receive, self._max_body)
+            body = await bounded_body(receive, self._max_body)
             if not public:  # nothing reads the body of a public route, and nobody in particular may send one
                 _check_shape(body)
         except DatasetAgentError as error:
@@ -104,7 +104,8 @@ def _unauthenticated(message: str) -> DatasetAgentError:
     return DatasetAgentError(Component.REMOTE_AGENT, Category.UNAUTHENTICATED, "remote_agent.client.missing", message)
 
 
-async def _bounded_body(receive: Receive, limit: int) -> bytes:
+async def bounded_body(receive: Receive, limit: int) -> bytes:
+    """A request's whole body. Raises INVALID_INPUT (413) where it is over ``limit`` bytes."""
     chunks: list[bytes] = []
     size = 0
     while True:

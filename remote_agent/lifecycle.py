@@ -7,7 +7,8 @@ import hashlib
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,8 @@ from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.state import open_state
 from grants.trust import Trust, load_trust
+from remote_agent.admin_cache import CacheDesk
+from remote_agent.admin_token import AdminToken, admin_token
 from remote_agent.card import public_card_json
 from remote_agent.service import Service, World
 from remote_agent.sources import sources_changed
@@ -47,6 +50,7 @@ class Lifecycle:
     public_url: str
     mask_key: bytes = field(repr=False)
     cache_keys: tuple[CacheKeys, ...] = field(default=(), repr=False)
+    admin: AdminToken | None = None
     fault: str | None = None
     _card: tuple[int, dict[str, Any]] | None = None
     stamps: Stamps = field(default_factory=dict, repr=False)
@@ -59,6 +63,7 @@ class Lifecycle:
         """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do."""
         signer = open_signer(settings, KeyName.REMOTE)
         mask_key, cache_keys = cache_secrets(settings)
+        admin = admin_token(settings)
         trust = load_trust(settings.trust_path)
         state = open_state(settings)
         stamps = await asyncio.to_thread(stamps_of, settings.datasets)
@@ -84,7 +89,7 @@ class Lifecycle:
         except BaseException:
             await state.close()
             raise
-        return cls(settings, service, public_url.rstrip("/"), mask_key, cache_keys, stamps=stamps)
+        return cls(settings, service, public_url.rstrip("/"), mask_key, cache_keys, admin, stamps=stamps)
 
     async def reload(self) -> None:
         """Take over descriptors, principals, policies, trust and the agent's own keys; requests in flight keep the old.
@@ -100,6 +105,7 @@ class Lifecycle:
             try:
                 (keys,) = await reopen(self.settings, KeyName.REMOTE)
                 mask_key, cache_keys = cache_secrets(self.settings)
+                admin = admin_token(self.settings)
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=mask_key, before=old)
                 trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
@@ -116,6 +122,7 @@ class Lifecycle:
             # together: rows that the old engines masked with the old key are not stored under the new one
             self.mask_key, self.cache_keys, self.service.mask_id = mask_key, cache_keys, mask_id(mask_key)
             self.service.cache.take_over(cache_keys[0])
+            self.admin = admin
             self.service.trust, self.service.world = trust, world
             self.service.published_keys.forget()
             if self.service.upstreams is not None:
@@ -141,6 +148,15 @@ class Lifecycle:
 
     async def _elsewhere(self) -> bool:
         return await sources_changed(self.settings, self.service.world)
+
+    def desk(self) -> CacheDesk:
+        """The cache as its operator sees it, with the keys and datasets that are in force."""
+
+        @asynccontextmanager
+        async def served(_: str) -> AsyncIterator[World]:
+            yield self.service.world
+
+        return CacheDesk(self.settings, lambda: self.cache_keys, served, lambda: self.service.clock())
 
     def status(self) -> dict[str, Any]:
         """What is served now, for operators; no secret."""

@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Message
 
 from contract.errors import Category, DatasetAgentError
-from remote_agent.authentication import _bounded_body, bearer
+from remote_agent.authentication import bearer, bounded_body
 
 
 @pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER  abc "])
@@ -28,7 +28,7 @@ async def test_a_body_is_refused_at_the_byte_that_is_too_many() -> None:
         async def receive() -> Message:
             return arriving.pop(0) if arriving else {"type": "http.request", "body": b"", "more_body": False}
 
-        return await _bounded_body(receive, 10)
+        return await bounded_body(receive, 10)
 
     assert await body(b"12345", b"67890") == b"1234567890"
     with pytest.raises(DatasetAgentError) as stop:

@@ -1,0 +1,122 @@
+"""A call as the root agent would send it for a person: to explain its key, never to run it.
+
+The grant is real and worthless: minted, derived and verified as any other, with keys that are
+made here and forgotten, which nobody pins. So what a key depends on is computed by the request
+path itself, and no second rule says what it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from contract.authority import Authority
+from contract.call import Operation
+from contract.canonical import sha256_hex
+from contract.errors import Category, Component, DatasetAgentError
+from contract.grant import VerifiedGrant
+from contract.principal import Principal
+from contract.scope import Scope
+from contract.verdict import Decision, NotGranted, Reason, Verdict
+from control_plane.admission import decide
+from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
+from grants.derive import derive, header_value
+from grants.key_files import FileSigner
+from grants.mint import mint_root
+from grants.trust import Trust, TrustedAgent, TrustedIssuer
+from grants.verify import verify
+from remote_agent.answer import admission_request, admit, bind
+from remote_agent.outcome import BoundCall, Request
+from remote_agent.service import ServedDataset, World
+
+_CLIENT = "urn:dataset-agent:explain"
+_NOWHERE = "http://127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that is only explained: for whom (a name of the directory), of what, with which arguments."""
+
+    principal: str = field(repr=False)
+    dataset: str
+    capability: str
+    arguments: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def call(self) -> bytes:
+        members = {"dataset": self.dataset, "capability": self.capability, "arguments": dict(self.arguments)}
+        return json.dumps(members, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+async def as_asked(asked: Asked, world: World, *, agent_id: str, now: float) -> tuple[BoundCall, Decision, Authority]:
+    """The call inside its grant, and the authority that this agent's own decision makes of it.
+
+    Raises ``NotGranted`` where the call would not be granted, NOT_FOUND for a person that the
+    directory does not name.
+    """
+    principal = world.directory.named(asked.principal)
+    if principal is None:
+        raise DatasetAgentError(
+            Component.REMOTE_AGENT,
+            Category.NOT_FOUND,
+            "remote_agent.admin.principal",
+            "principals.yaml names nobody so: give a name that stands there",
+        )
+    served, capability = _place(asked, world)
+    scope = _scope(served.descriptor, capability, principal, agent_id)
+    decision = await decide(admission_request(scope, principal, asked.capability, world, now), world.evaluator)
+    if decision.verdict is not Verdict.GRANTED:
+        raise NotGranted(
+            decision.reason, decision.rationale, policy_id=decision.policy_id, policy_version=decision.policy_version
+        )
+    obligations = decision.obligations
+    scope = replace(scope, columns=obligations.columns, constraints=obligations.rows)
+    operation = Operation("SendMessage", call_hash=sha256_hex(asked.call))
+    grant = _grant(principal, scope, decision, operation, agent_id=agent_id, now=now)
+    call = bind(Request(client=_CLIENT, operation=operation, grants=(), call=asked.call), grant, agent_id, world)
+    return call, *await admit(grant, call, world, now)
+
+
+def _place(asked: Asked, world: World) -> tuple[ServedDataset, CapabilityManifest]:
+    served = world.datasets.get(asked.dataset)
+    capability = served.capabilities.get(asked.capability) if served else None
+    if served is None or capability is None:
+        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such dataset and capability")
+    return served, capability.descriptor
+
+
+def _scope(descriptor: DatasetDescriptor, capability: CapabilityManifest, principal: Principal, agent_id: str) -> Scope:
+    """As ``root_agent.hops.scope_of`` asks for one capability of one revision."""
+    return Scope(
+        dataset=descriptor.dataset,
+        dataset_version=descriptor.version,
+        revision=descriptor.revision,
+        actions=frozenset({capability.name}),
+        locations=frozenset({agent_id}),
+        max_sensitivity=min(capability.sensitivity, principal.clearance, key=lambda level: level.rank),
+    )
+
+
+def _grant(
+    principal: Principal, scope: Scope, decision: Decision, operation: Operation, *, agent_id: str, now: float
+) -> VerifiedGrant:
+    issuer, holder = FileSigner.new(), FileSigner.new()
+    root = TrustedAgent(_CLIENT, _NOWHERE, holder.public_key)
+    receiver = TrustedAgent(agent_id, _NOWHERE, FileSigner.new().public_key)
+    trusted = TrustedIssuer(principal.issuer, (issuer.public_key,), (), frozenset({principal.tenant}))
+    trust = Trust({trusted.url: trusted}, {agent.id: agent for agent in (root, receiver)})
+    token = mint_root(
+        issuer,
+        issuer_url=principal.issuer,
+        decision=decision,
+        principal=principal,
+        holder=root,
+        scope=scope,
+        intent=next(iter(scope.actions)),
+        rctx={"trace_id": "0" * 32},
+        now=now,
+    )
+    chain = derive((token,), holder, audience=receiver, operation=operation, now=now)
+    return verify(header_value(chain), trust=trust, audience=agent_id, client=_CLIENT, operation=operation, now=now)
