@@ -171,6 +171,8 @@ SHIPPED = {
     ("process_engineer", "purification-batches", "detect_outliers"): "BPD-DATA-021",
     ("process_engineer", "chromatography-results", "search"): "BPD-DATA-014",
     ("process_engineer", "chromatography-results", "aggregate"): "BPD-DATA-014",
+    ("process_engineer", "chromatography-results", "run_totals"): "BPD-DATA-014",
+    ("process_engineer", "purification-batches", "step_totals"): "BPD-DATA-014",
     ("analyst", "purification-batches", "search"): "BPD-DATA-014",
     ("analyst", "purification-batches", "compare_batches"): "BPD-DATA-014",
     ("analyst", "chromatography-results", "search"): "BPD-DATA-014",

@@ -40,8 +40,8 @@ def _load(tmp_path: Path, *entries: str, issuer: str = ISSUER) -> Path:
             "process_engineer",
             Sensitivity.CONFIDENTIAL,
             {
-                "chromatography-results": {"aggregate", "search"},
-                "purification-batches": {"calculate_yield", "compare_batches", "detect_outliers", "search"},
+                "chromatography-results": {"aggregate", "run_totals", "search"},
+                "purification-batches": {"calculate_yield", "compare_batches", "detect_outliers", "search", "step_totals"},
             },
         ),
     ],

@@ -23,8 +23,10 @@ EVERY = [
     ("purification-batches", "compare_batches"),
     ("purification-batches", "calculate_yield"),
     ("purification-batches", "detect_outliers"),
+    ("purification-batches", "step_totals"),
     ("chromatography-results", "search"),
     ("chromatography-results", "aggregate"),
+    ("chromatography-results", "run_totals"),
     ("clinical-private", "search"),
     ("clinical-private", "aggregate"),
 ]
