@@ -8,7 +8,7 @@ by the arguments, and every argument by the words; (2) the same holds of the old
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -16,58 +16,43 @@ from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter, SqlType
 from control_plane.confirm import NUMERIC
-from control_plane.memo_telling import DAY_TYPES, Call, Told, told
+from control_plane.memo_call import DAY_TYPES, Call, label
+from control_plane.memo_telling import Told, told
 from control_plane.memo_terms import EXTREMES, NEGATIONS, RESTRICTING, TIMES, UNITS, side
 from control_plane.memo_words import Token, number, span
-from control_plane.words import stem, stems
 
 _BOUNDS: Final = {"gt": "lower", "ge": "lower", "lt": "upper", "le": "upper"}
-_WITHOUT: Final = frozenset(["without", "no", "not", "excluding", "exclude", "excludes", "excluded", "except"])
-_WITH: Final = frozenset(["with", "including", "include", "includes", "included", "also"])
-_FLAG_WORDS: Final = frozenset(
-    stem(word) for word in ["with", "include", "including", "is", "has", "have", "only", "show", "and"]
-)
-_FLIPPED: Final = frozenset(stem(word) for word in ["without", "exclude", "excluding", "no", "not", "omit", "skip"])
+_UNTOLD: Final = NEGATIONS | EXTREMES | RESTRICTING | {"or", "within"}
+_FIGURES: Final = frozenset({"argument", "number", "date"})
 
 
 def means_the_same(question: str, earlier: str, call: Call) -> bool:
     """Whether ``question`` means ``call``, which ``earlier`` was read as."""
     new, old = told(question, call), told(earlier, call)
-    return accounts(new, call, old) and accounts(old, call, new) and _agree(new, old, call)
-
-
-def speaks_for_itself(question: str, call: Call) -> bool:
-    """Whether a question's words alone account for the call, so that another may be held against them."""
-    new = told(question, call)
-    return accounts(new, call, new)
+    return accounts(new, call) and accounts(old, call) and _agree(new, old, call)
 
 
 def dates_are_said(question: str, call: Call) -> bool:
     """Whether every day and instant among the arguments stands in the words and so means the same tomorrow."""
     new = told(question, call)
-    return all(_is_dated(parameter, new, call) for parameter in _given(call) if parameter.type in DAY_TYPES)
+    return all(_is_dated(parameter, new, call) for parameter in call.given if parameter.type in DAY_TYPES)
 
 
-def accounts(words: Told, call: Call, other: Told) -> bool:
-    """Whether words and arguments account for one another. ``other`` may leave out the same default."""
-    flags = _flags(words.tokens, call)
-    if flags is None:
+def accounts(words: Told, call: Call) -> bool:
+    """Whether words and arguments account for one another: nothing is said that no argument stands for, and none is made up.
+
+    An argument that is its parameter's default need not be said.
+    """
+    if not all(_is_accounted(words.tokens, at, call) for at in range(len(words.tokens))):
         return False
-    used, said = flags
-    every = words.tokens
-    if not all(at in used or _is_accounted(every, at, call) for at in range(len(every))):
-        return False
-    return all(
-        _is_evidenced(parameter, words, call, said)
-        or (_is_default(parameter, call) and not _is_evidenced(parameter, other, call, said))
-        for parameter in _given(call)
-    )
+    return all(_is_evidenced(parameter, words, call) or _is_default(parameter, call) for parameter in call.given)
 
 
 def _agree(new: Told, old: Told, call: Call) -> bool:
-    if new.cued != old.cued or (not new.cued and (new.asks != old.asks or (new.bare and not _is_sought(new)))):
+    if new.cued != old.cued or not (new.cued or not new.bare or (_is_sought(new) and _is_sought(old))):
         return False
-    if any(token.kind in ("relation", "relative", "number", "unit", "sign") for token in (*new.tokens, *old.tokens)):
+    every = (*new.tokens, *old.tokens)
+    if any(token.kind in ("relation", "relative", "number", "unit", "sign") for token in every):
         return _texts(new.tokens) == _texts(old.tokens)
     if not (_is_together(new) and _is_together(old)):
         return _texts(new.tokens) == _texts(old.tokens)
@@ -82,7 +67,7 @@ def _is_sought(words: Told) -> bool:
     return words.asks and any(token.kind == "argument" for token in words.tokens)
 
 
-def _texts(found: Any) -> list[tuple[str, str]]:
+def _texts(found: Iterable[Token]) -> list[tuple[str, str]]:
     return [(token.kind, token.text) for token in found]
 
 
@@ -94,7 +79,7 @@ def _is_together(words: Told) -> bool:
 
 def _is_a_set(call: Call) -> bool:
     """Whether the one text argument there is holds a set, whose order carries no meaning."""
-    given = _given(call)
+    given = call.given
     return len(given) == 1 and given[0].repeated and not given[0].ordered
 
 
@@ -110,44 +95,45 @@ def _is_accounted(found: Sequence[Token], at: int, call: Call) -> bool:
         of = [] if before is None or before.kind != "number" else _of_number(before, call)
         return any(parameter.unit is not None and _unit(parameter.unit) == token.text for parameter in of)
     if token.kind == "date":
-        return any(_is_day_of(token, parameter, call, before) for parameter in _given(call))
+        return any(_is_day_of(token, parameter, call, before) for parameter in call.given)
     if token.kind == "relative":
-        return any(parameter.type in DAY_TYPES for parameter in _given(call))
+        return any(parameter.type in DAY_TYPES for parameter in call.given)
     if token.kind == "relation":
         return _is_related(token, after)
     return token.kind == "word"
 
 
 def _is_related(token: Token, after: Token | None) -> bool:
-    """Directions count with what they direct; a denial or an extreme no argument stands for is none of ours."""
+    """Directions count with what they direct; a denial or an extreme that is no argument is none of ours."""
     if token.text in _BOUNDS:
         return after is not None and after.kind == "number"
     if token.text in TIMES:
         return after is not None and after.kind in ("date", "relative")
-    return token.text not in NEGATIONS | EXTREMES | RESTRICTING | {"or", "with", "within"}
+    if token.text == "with":
+        return after is not None and after.kind in _FIGURES
+    return token.text not in _UNTOLD
 
 
 def _is_argument(token: Token, call: Call) -> bool:
     name, _, text = token.text.partition("=")
     return any(
-        (not name or name == parameter.name)
-        and text.casefold() in {str(item).casefold() for item in _values(parameter, call)}
-        for parameter in _given(call)
+        name == (parameter.name if parameter.type is SqlType.BOOL else label(parameter, call))
+        and text.casefold() in {str(item).casefold() for item in call.values(parameter)}
+        for parameter in call.given
     )
 
 
-def _is_evidenced(parameter: Parameter, words: Told, call: Call, said: frozenset[str]) -> bool:
-    if parameter.type is SqlType.BOOL:
-        return parameter.name in said
+def _is_evidenced(parameter: Parameter, words: Told, call: Call) -> bool:
     if parameter.type in NUMERIC:
         numbers = {token.text for token in words.tokens if token.kind == "number"}
-        return all(_spelt(item) in numbers for item in _values(parameter, call))
+        return all(_spelt(item) in numbers for item in call.values(parameter))
     if parameter.type in DAY_TYPES:
         return _is_dated(parameter, words, call) or any(token.kind == "relative" for token in words.tokens)
-    if parameter.type is not SqlType.STRING:
+    if parameter.type not in (SqlType.STRING, SqlType.BOOL):
         return False
-    texts = {token.text.partition("=")[2].casefold() for token in words.tokens if token.kind == "argument"}
-    return all(str(item).casefold() in texts for item in _values(parameter, call))
+    name = parameter.name if parameter.type is SqlType.BOOL else label(parameter, call)
+    said = {token.text.casefold() for token in words.tokens if token.kind == "argument"}
+    return all(f"{name}={item}".casefold() in said for item in call.values(parameter))
 
 
 def _is_dated(parameter: Parameter, words: Told, call: Call) -> bool:
@@ -159,7 +145,7 @@ def _is_dated(parameter: Parameter, words: Told, call: Call) -> bool:
 
 def _is_day_of(token: Token, parameter: Parameter, call: Call, before: Token | None) -> bool:
     """A day is the argument; a span of days is from its first to its last, or to the day after it."""
-    values = [_day(item, call.zone) for item in _values(parameter, call)] if parameter.type in DAY_TYPES else []
+    values = [_day(item, call.zone) for item in call.values(parameter)] if parameter.type in DAY_TYPES else []
     if not values or any(value is None for value in values):
         return False
     start, end = span(token.text)
@@ -181,41 +167,9 @@ def _bounds(parameter: Parameter, before: Token | None) -> bool:
 def _of_number(token: Token, call: Call) -> list[Parameter]:
     return [
         parameter
-        for parameter in _given(call)
-        if parameter.type in NUMERIC and token.text in {_spelt(item) for item in _values(parameter, call)}
+        for parameter in call.given
+        if parameter.type in NUMERIC and token.text in {_spelt(item) for item in call.values(parameter)}
     ]
-
-
-def _flags(found: Sequence[Token], call: Call) -> tuple[frozenset[int], frozenset[str]] | None:
-    """Which tokens say yes or no to which BOOL argument; ``None`` where the words say the contrary of one."""
-    used: set[int] = set()
-    said: set[str] = set()
-    for parameter in _given(call):
-        if parameter.type is not SqlType.BOOL:
-            continue
-        parts = stems(parameter.name.replace("-", "_"))
-        named = [part for part in parts if part not in _FLAG_WORDS | _FLIPPED]
-        for at in range(1, len(found) - len(named) + 1):
-            stretch = found[at : at + len(named)]
-            if not named or [token.text for token in stretch] != named or found[at - 1].kind != "relation":
-                continue
-            if found[at - 1].text not in _WITHOUT | _WITH:
-                continue
-            yes = (found[at - 1].text in _WITH) != bool(_FLIPPED.intersection(parts))
-            if call.arguments[parameter.name] is not yes:
-                return None
-            used.add(at - 1)
-            said.add(parameter.name)
-    return frozenset(used), frozenset(said)
-
-
-def _given(call: Call) -> list[Parameter]:
-    return [parameter for parameter in call.capability.parameters if parameter.name in call.arguments]
-
-
-def _values(parameter: Parameter, call: Call) -> list[Any]:
-    value = call.arguments[parameter.name]
-    return value if isinstance(value, list) else [value]
 
 
 def _is_default(parameter: Parameter, call: Call) -> bool:

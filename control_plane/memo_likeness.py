@@ -7,8 +7,8 @@ from typing import Final
 
 from control_plane.words import content_stems
 
-LEAST_LIKE: Final = 0.3
-MAX_TRIED: Final = 8
+LEAST_LIKE: Final = 0.2
+MAX_TRIED: Final = 16
 
 
 def likeness(one: str, other: str) -> float:

@@ -7,43 +7,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
-from control_plane.memo_terms import DAYS, MOMENTS, MONTHS, NOW, SHIFTS, SPANS, UNITS
+from control_plane.memo_terms import DAYS, MOMENTS, MONTHS, NOW, PLURALS, SHIFTS, SPANS, UNITS
 
-Kind = Literal["word", "number", "unit", "date", "id", "sign", "relative", "relation", "argument", "cue"]
+Kind = Literal["word", "number", "unit", "date", "id", "sign", "relative", "relation", "argument", "cue", "asking"]
 
 _MONTH: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
-_FIRST: Final = frozenset(
-    [
-        "please",
-        "show",
-        "list",
-        "find",
-        "get",
-        "give",
-        "display",
-        "fetch",
-        "search",
-        "look",
-        "retrieve",
-        "tell",
-        "what",
-        "which",
-        "how",
-        "compare",
-        "calculate",
-        "compute",
-        "aggregate",
-        "summarise",
-        "summarize",
-        "detect",
-        "flag",
-    ]
-)
+_FIRST_TEXT: Final = """
+please show list find get give display fetch search look retrieve tell what which how compare calculate compute
+aggregate summarise summarize detect flag
+"""
+_FIRST: Final = frozenset(_FIRST_TEXT.split())
 _TOKEN: Final = re.compile(
     rf"""
     (?P<moment>\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?(?!\w))
@@ -65,23 +43,46 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _RELATIVE: Final = SHIFTS | SPANS | DAYS | NOW | MOMENTS | {"ago", "date", "far", "since"}
+_QUOTES: Final = re.compile("[\"'’‘“”`]")
 _SHIFTED: Final = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``text`` is what is compared, ``raw`` as it was written. A date's ``text`` is its half-open span of ISO days."""
+    """``text`` is what is compared, ``raw`` as it was written. A date's ``text`` is its half-open span of ISO days.
+
+    ``start`` and ``end`` are where it stands in ``spelt`` of its text.
+    """
 
     kind: Kind
     text: str
     raw: str = ""
+    start: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
 
 
 def normalised(question: str) -> str:
-    """What of a question's spelling tells nothing taken away: form (NFC), blanks, a last mark, a first capital."""
-    text = " ".join(unicodedata.normalize("NFC", question).split()).rstrip(" .?!…")
+    """A question without what of its spelling tells nothing: form (NFC), blanks, a last mark, a first capital.
+
+    Blanks and marks stay where something is quoted: they may belong to it.
+    """
+    text = unicodedata.normalize("NFC", question).strip()
+    if not _QUOTES.search(text):
+        text = " ".join(text.split()).rstrip(" ?")
     first, blank, rest = text.partition(" ")
     return f"{first.lower()}{blank}{rest}" if first.istitle() and first.lower() in _FIRST else text
+
+
+def singular(word: str) -> str:
+    """A word in one case and number, and nothing else of it changed: a filtrate is no filtration."""
+    text = re.sub(r"['’]s?$", "", word.casefold())
+    if len(text) <= 3 or text in PLURALS or any(char.isdigit() for char in text):
+        return text
+    if text.endswith("ies") and len(text) > 4:
+        return text[:-3] + "y"
+    if text.endswith(("ches", "shes", "xes", "sses", "zes")):
+        return text[:-2]
+    return text[:-1] if text.endswith("s") and not text.endswith(("ss", "us", "is")) else text
 
 
 def is_relative(question: str) -> bool:
@@ -98,10 +99,15 @@ def is_momentary(question: str) -> bool:
 def tokens(text: str) -> tuple[Token, ...]:
     """The words, numbers, dates, identifiers, units and signs of a text, in order."""
     found: list[Token] = []
-    text = unicodedata.normalize("NFC", text).replace("μ", "µ").replace("−", "-")
+    text = spelt(text)
     for match in _TOKEN.finditer(text):
-        found.extend(_made(match, text))
+        found.extend(replace(token, start=match.start(), end=match.end()) for token in _made(match, text))
     return tuple(_with_units(found))
+
+
+def spelt(text: str) -> str:
+    """A text with single blanks, in NFC, with one micro sign and one minus."""
+    return " ".join(unicodedata.normalize("NFC", text).replace("μ", "µ").replace("−", "-").split())
 
 
 def span(text: str) -> tuple[date, date]:
@@ -185,11 +191,12 @@ def _with_units(found: list[Token]) -> list[Token]:
     for token in found:
         before = out[-1] if out else None
         if before is not None and before.kind == "unit" and token.kind == "sign" and token.text == "/":
-            out[-1] = Token("unit", before.text + "/", before.raw + "/")
+            out[-1] = Token("unit", before.text + "/", before.raw + "/", before.start, token.end)
         elif before is not None and before.kind == "unit" and before.text.endswith("/") and token.kind == "word":
-            out[-1] = Token("unit", before.text + UNITS.get(token.raw, token.raw), before.raw + token.raw)
+            symbol, written = UNITS.get(token.raw, token.raw), before.raw + token.raw
+            out[-1] = Token("unit", before.text + symbol, written, before.start, token.end)
         elif before is not None and before.kind == "number" and token.kind in ("word", "sign") and token.raw in UNITS:
-            out.append(Token("unit", UNITS[token.raw], token.raw))
+            out.append(replace(token, kind="unit", text=UNITS[token.raw]))
         else:
             out.append(token)
     return out
