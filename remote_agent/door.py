@@ -8,11 +8,12 @@ asked for; ``without_rows`` is what may be remembered.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
+import orjson
 from a2a.types.a2a_pb2 import (
     Artifact,
     Message,
@@ -23,8 +24,7 @@ from a2a.types.a2a_pb2 import (
     TaskState,
     TaskStatus,
 )
-from google.protobuf.json_format import ParseDict
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Call, Operation
 from contract.canonical import sha256_hex
@@ -45,6 +45,7 @@ from remote_agent.caller import Caller
 from remote_agent.incoming import wanted_form
 from remote_agent.outcome import Answer, Request
 from remote_agent.refusals import OUTWARD
+from remote_agent.wire import struct
 
 SUBSCRIBE: Final = "SubscribeToTask"
 
@@ -111,8 +112,8 @@ def to_task(answer: Answer, task_id: str, context_id: str) -> Task:
     task = Task(
         id=task_id,
         context_id=context_id,
-        status=TaskStatus(state=_state(answer), timestamp=datetime.now(UTC)),
-        metadata=_struct(_metadata(answer)),
+        status=TaskStatus(state=_state(answer), timestamp=_now()),
+        metadata=struct(_metadata(answer)),
     )
     if answer.decision.verdict is not Verdict.GRANTED or answer.proposal is not None:
         task.status.message.CopyFrom(_say(answer, task))
@@ -121,6 +122,11 @@ def to_task(answer: Answer, task_id: str, context_id: str) -> Task:
     if answer.envelope is not None:
         task.artifacts.append(_provenance(answer))
     return task
+
+
+def _now() -> Timestamp:
+    seconds, nanos = divmod(time.time_ns(), 10**9)
+    return Timestamp(seconds=seconds, nanos=nanos // 1_000 * 1_000)
 
 
 def without_rows(task: Task) -> Task:
@@ -185,7 +191,7 @@ def _say(answer: Answer, task: Task) -> Message:
         context_id=task.context_id,
         role=Role.ROLE_AGENT,
         parts=parts,
-        metadata=_struct({DECISION_KEY: decision.public()}),
+        metadata=struct({DECISION_KEY: decision.public()}),
         extensions=[EXTENSION_URI],
     )
 
@@ -219,11 +225,11 @@ def _stored(document: StoredResult) -> Part:
         "as_of": document.as_of,
         "expires_at": rfc3339(document.expires_at),
     }
-    return Part(url=document.url, metadata=_struct({RESULT_KEY: told}))
+    return Part(url=document.url, metadata=struct({RESULT_KEY: told}))
 
 
 def _provenance(answer: Answer) -> Artifact:
-    body = json.dumps(answer.envelope).encode()
+    body = orjson.dumps(answer.envelope)
     return Artifact(
         artifact_id=new_id("art"),
         name="provenance",
@@ -231,7 +237,3 @@ def _provenance(answer: Answer) -> Artifact:
         parts=[Part(raw=body, media_type=PROVENANCE_MEDIA_TYPE)],
         extensions=[EXTENSION_URI],
     )
-
-
-def _struct(value: dict[str, Any]) -> Struct:
-    return ParseDict(value, Struct())
