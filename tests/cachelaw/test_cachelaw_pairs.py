@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,16 +12,22 @@ import pytest
 
 from cache.result_cache import ResultCache
 from tests.cachelaw import oracle
-from tests.cachelaw.judging import KINDS, Tally, judge, pairs, stores
+from tests.cachelaw.judging import KINDS, Tally, judge, pairs, stores, valkey
 from tests.cachelaw.requests import request
 from tests.cachelaw.spelling import write
 
 SAMPLE = 400
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with valkey() as url:
+        yield url
+
+
 @pytest.fixture
-async def caches(tmp_path: Path) -> AsyncIterator[dict[str, ResultCache]]:
-    async with stores(tmp_path) as opened:
+async def caches(tmp_path: Path, server: str) -> AsyncIterator[dict[str, ResultCache]]:
+    async with stores(tmp_path, server) as opened:
         yield opened
 
 

@@ -84,8 +84,16 @@ def other_pattern(rng: Random, value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def written_pattern(rng: Random, value: tuple[str, ...]) -> str:
+    """The wildcards of a run in any order, those for any text more than once."""
     parts = {ANY: "%", ONE: "_", "%": "\\%", "_": "\\_", "\\": "\\\\"}
-    return written_text(rng, "".join(parts.get(token, token) for token in value))
+    tokens: list[str] = []
+    for wild, run in groupby(value, lambda token: token in (ANY, ONE)):
+        held = list(run)
+        if wild and ANY in held:
+            held += [ANY] * rng.randrange(3)
+            rng.shuffle(held)
+        tokens += held
+    return written_text(rng, "".join(parts.get(token, token) for token in tokens))
 
 
 # --- numbers ---------------------------------------------------------------------------------------
@@ -132,15 +140,16 @@ def other_decimal(rng: Random, value: Fraction) -> Fraction:
     return rng.choice([value + Fraction(1, 10**9), value + 1, -value, value + Fraction(1, 10)])
 
 
-def written_decimal(rng: Random, value: Fraction) -> str | int:
-    """With zeros before it and after it, as a number where it is whole."""
+def written_decimal(rng: Random, value: Fraction) -> str | float:
+    """With zeros before it and after it, or as a number where one has its digits."""
     nano = abs(value) * 10**9
     whole_part, rest = divmod(nano.numerator, 10**9)
     fraction = f"{rest:09d}".rstrip("0")
     fraction += "0" * rng.randrange(0, 10 - len(fraction))
     sign = "-" if value < 0 or (value == 0 and rng.random() < 0.5) else ""
     written = f"{sign}{'0' * rng.randrange(3)}{whole_part}{'.' + fraction if fraction else ''}"
-    return rng.choice([written, int(value)]) if value.denominator == 1 else written
+    number = int(value) if value.denominator == 1 else float(value)
+    return rng.choice([written, number]) if Fraction(repr(number)) == value else written
 
 
 # --- time ------------------------------------------------------------------------------------------
