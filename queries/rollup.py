@@ -215,6 +215,8 @@ def _mean(kind: SqlType, total: Any, count: int) -> Any:
     """AVG as the engines have it: of NUMERIC rounded half away from zero at the ninth digit."""
     if total is None:
         return None
+    if count < 1:
+        raise _NotExact  # no engine says so
     if kind is SqlType.NUMERIC:
         units = int(total * _UNITS)
         rounded = (2 * abs(units) // count + 1) // 2
