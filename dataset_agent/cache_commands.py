@@ -1,170 +1,110 @@
-"""``cache keys|show|stats``: look inside the cache without being able to read anything in it."""
+"""``cache keys|show|diff|stats``: look inside the cache without being able to read anything in it."""
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import typer
 
-from cache import inspect
-from cache.inspect import EntryView
-from cache.opening import CACHE_FILE, open_look, open_store
-from cache.store import CacheStore, StoreUnavailable
-from contract.errors import Category, Component, DatasetAgentError
+from cache.opening import CACHE_FILE
+from cache.selection import MAX_LISTED, Sort
 from contract.settings import Settings
-from dataset_agent.configuration import check_home, load_settings
+from dataset_agent.cache_changes import purge, verify
+from dataset_agent.cache_display import differences, entry_table, figure, one_entry, restricted_table
+from dataset_agent.cache_explain import explain
+from dataset_agent.cache_source import At, cache_source
+from dataset_agent.configuration import load_settings
 from dataset_agent.console import AsJson, note, print_json, say, table
 
-T = TypeVar("T")
 cache_app = typer.Typer(help="Inspect the semantic result cache.", no_args_is_help=True)
 
-_DIMENSIONS: Final = {
-    "dataset": "dataset",
-    "version": "dataset_version",
-    "capability": "capability",
-    "class": "principal_class",
-    "policy": "policy_version",
-    "schema": "schema_version",
-    "freshness": "freshness",
-}
-_LEAD: Final = ("key", "age", "expires", "bytes", "hits")
-_SHORTEST: Final = 8
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
+_KEY: Final = "A key, or the end of one, as `cache keys` shows it."
 
 
 @cache_app.command("keys")
 def keys(
+    dataset: Annotated[str | None, typer.Option(help="Only of this dataset.")] = None,
+    capability: Annotated[str | None, typer.Option(help="Only of this capability.")] = None,
+    class_: Annotated[str | None, typer.Option("--class", help="Only of this class of principals.")] = None,
+    freshness: Annotated[str | None, typer.Option(help="Only of this freshness class, such as 3600s.")] = None,
+    expired: Annotated[bool, typer.Option("--expired", help="Only what is past its time.")] = False,
+    problem: Annotated[bool, typer.Option("--problem", help="Only what does not read.")] = False,
+    sort: Annotated[Sort, typer.Option(help="The oldest, largest, most used, or soonest to end first.")] = Sort.KEY,
     full: Annotated[bool, typer.Option("--full", help="Print whole keys, one a line.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 1_000,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LISTED, help="Show at most so many.")] = MAX_LISTED,
+    url: At = None,
     as_json: AsJson = False,
 ) -> None:
     """List entries with their plain dimensions. No scope, argument or row is readable from them."""
-    found = with_store(load_settings(), lambda store: inspect.entries(store, now=time.time(), limit=limit))
+    settings = load_settings()
+    texts = {"dataset": dataset, "capability": capability, "class": class_, "freshness": freshness}
+    members: dict[str, Any] = {name: value for name, value in texts.items() if value is not None}
+    members |= {name: True for name, is_on in (("expired", expired), ("problem", problem)) if is_on}
+    found = cache_source(settings, url).entries({**members, "sort": sort.value, "limit": limit})
     if as_json:
-        print_json([entry.to_json() for entry in found])
-    elif full:
-        for entry in found:
-            say(entry.key)
-    elif found:
-        entry_table(found)
-    else:
-        _say_empty()
+        print_json(found)
+        return
+    if full:
+        for entry in found["entries"]:
+            say(entry["key"])
+        return
+    if found["entries"]:
+        entry_table(found["entries"], matched=found["matched"])
+    elif not found["restricted"]:
+        _say_empty(settings, url, chosen=bool(members))
+    if found["restricted"]:
+        restricted_table(found["restricted"])
 
 
 @cache_app.command("show")
 def show(
-    key: Annotated[str, typer.Argument(help="A key, or the end of one, as `cache keys` shows it.")],
+    key: Annotated[str, typer.Argument(help=_KEY)],
+    url: At = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one entry: its dimensions, age, expiry and size."""
-    found = with_store(load_settings(), lambda store: inspect.entries(store, now=time.time()))
-    entry = _the_one(found, key)
+    entry = cache_source(load_settings(), url).show(key)
     if as_json:
-        print_json(entry.to_json())
-        return
-    members = entry.to_json()
-    dimensions = members.pop("dimensions")
-    members["age"] = _duration(members.pop("age_s"))
-    members["expires_in"] = _duration(members.pop("expires_in_s"))
-    rows = [(name, value) for name, value in (members | dimensions).items() if value not in (None, "")]
-    table("Cache entry", ("field", "value"), rows)
+        print_json(entry)
+    else:
+        one_entry(entry)
+
+
+@cache_app.command("diff")
+def diff(
+    left: Annotated[str, typer.Argument(help=_KEY)],
+    right: Annotated[str, typer.Argument(help="Another one.")],
+    url: At = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say in which dimensions two entries differ: plain ones as they are, all else as digests."""
+    found = cache_source(load_settings(), url).diff(left, right)
+    if as_json:
+        print_json(found)
+    else:
+        differences(found)
 
 
 @cache_app.command("stats")
-def stats(as_json: AsJson = False) -> None:
+def stats(url: At = None, as_json: AsJson = False) -> None:
     """Entries, bytes, hits and misses of the store."""
-    found = with_store(load_settings(), inspect.stats).to_json()
+    found = cache_source(load_settings(), url).stats()
     if as_json:
         print_json(found)
         return
     reasons = {f"misses: {reason}": count for reason, count in found.pop("miss_reasons").items()}
-    table("Cache", ("figure", "value"), [(name, _figure(value)) for name, value in (found | reasons).items()])
+    table("Cache", ("figure", "value"), [(name, figure(value)) for name, value in (found | reasons).items()])
 
 
-def entry_table(entries: Sequence[EntryView]) -> None:
-    """Entries by the shortest end of their keys that tells them apart."""
-    length = _telling([entry.key for entry in entries])
-    rows = [
-        [
-            entry.key[-length:] if entry.intent else entry.key,
-            _duration(entry.age_s),
-            _duration(entry.expires_in_s),
-            entry.size,
-            entry.hits,
-            *(entry.dimensions.get(name, "") for name in _DIMENSIONS.values()),
-            entry.problem,
-        ]
-        for entry in entries
-    ]
-    title = f"{len(rows)} {'entry' if len(rows) == 1 else 'entries'}"
-    names = [*_LEAD, *_DIMENSIONS, "problem"]
-    if not any(entry.problem for entry in entries):
-        names, rows = names[:-1], [row[:-1] for row in rows]
-    table(title, names, rows, lead=_LEAD, right={"bytes", "hits"})
+cache_app.command("explain")(explain)
+cache_app.command("verify")(verify)
+cache_app.command("purge")(purge)
 
 
-def with_store(settings: Settings, work: Callable[[CacheStore], Awaitable[T]]) -> T:
-    """Work with the store that the settings name, and make none. Raises UNAVAILABLE with what to check."""
-
-    async def run(store: CacheStore) -> T:
-        try:
-            return await work(store)
-        except StoreUnavailable as error:
-            raise DatasetAgentError(
-                Component.COMMAND,
-                Category.UNAVAILABLE,
-                "command.cache.unavailable",
-                f"the cache cannot be reached ({error}): start it, or correct DATASET_AGENT_CACHE_URL",
-            ) from error
-        finally:
-            await store.close()
-
-    if settings.cache_url is None:
-        check_home(settings)
-    if settings.cache_url is not None or (settings.home / CACHE_FILE).exists():
-        return asyncio.run(run(open_look(settings)))
-    with tempfile.TemporaryDirectory(prefix="dataset-agent-no-cache-") as folder:
-        return asyncio.run(run(open_store(settings.model_copy(update={"home": Path(folder)}))))
-
-
-def _say_empty() -> None:
-    settings = load_settings()
+def _say_empty(settings: Settings, url: str | None, *, chosen: bool) -> None:
+    if chosen:
+        say("No entry is so.")
+        return
     say("The cache is empty.")
-    if settings.cache_url is None and not (settings.home / CACHE_FILE).exists():
+    if url is None and settings.cache_url is None and not (settings.home / CACHE_FILE).exists():
         note(f"nothing was ever stored in {settings.home}: ask something, or check DATASET_AGENT_HOME")
-
-
-def _the_one(entries: Sequence[EntryView], key: str) -> EntryView:
-    found = [entry for entry in entries if entry.key == key] or [e for e in entries if key and e.key.endswith(key)]
-    if len(found) == 1:
-        return found[0]
-    message = f"{len(found)} keys end with that: give more of it" if found else "there is no such entry"
-    raise DatasetAgentError(
-        Component.COMMAND, Category.NOT_FOUND, "command.cache.entry", f"{message}; dataset-agent cache keys lists them"
-    )
-
-
-def _telling(keys: Sequence[str]) -> int:
-    """How long an end of the keys must be to tell every two of them apart."""
-    longest = max(len(key) for key in keys)
-    return next((n for n in range(_SHORTEST, longest) if len({key[-n:] for key in keys}) == len(set(keys))), longest)
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    for size, unit in _UNITS:
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"
-
-
-def _figure(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return "" if value is None else str(value)

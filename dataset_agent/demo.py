@@ -20,7 +20,7 @@ from contract.settings import Settings
 from contract.verdict import Reason, Verdict
 from dataset_agent.answer_display import result_table
 from dataset_agent.answering import answer_to
-from dataset_agent.cache_commands import entry_table
+from dataset_agent.cache_display import entry_table
 from dataset_agent.card_command import card_json, verified_card
 from dataset_agent.console import AsJson, fail, one_line, paragraph, print_json, say
 from dataset_agent.demo_services import DemoServices, demo_services
@@ -164,7 +164,7 @@ async def _cache_keys(story: Story, settings: Settings, before: set[str]) -> Non
     found = [entry for entry in await _entries(settings) if entry.key not in before]
     outcome = f"{len(found)} entries, no scope, argument or row in sight"
     story.tell("An operator lists the cache keys", outcome, len(found) == 2)
-    story.show(lambda: entry_table(found))
+    story.show(lambda: entry_table([entry.to_json() for entry in found]))
 
 
 def _ledger(story: Story, settings: Settings) -> None:

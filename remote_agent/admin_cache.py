@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from cache import inspect
 from cache.inspect import EntryView
@@ -23,25 +23,17 @@ from cache.store import CacheStore, StoreUnavailable
 from cache.verification import Tell, purge, verify
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from remote_agent.admin_request import Asked
-from remote_agent.service import World
+from remote_agent.admin_query import Asked, Purge
+
+if TYPE_CHECKING:
+    from remote_agent.service import World
 
 log = logging.getLogger(__name__)
 
-Worlds = Callable[[str], AbstractAsyncContextManager[World]]
+Worlds = Callable[[str], AbstractAsyncContextManager["World"]]
 """From a dataset's name to the world in which a call of it is explained."""
 Progress = Callable[[int, int], None]
 """Told how many entries have been looked at, and how many there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Purge:
-    """What to remove: what is ``chosen``; only what is damaged of it; without any choice ``everything`` must be said."""
-
-    chosen: Selection
-    damaged: bool = False
-    everything: bool = False
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

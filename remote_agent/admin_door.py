@@ -19,13 +19,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from remote_agent.admin_cache import CacheDesk
-from remote_agent.admin_query import bad, read_asked, read_key, read_listing, read_purge
+from remote_agent.admin_query import PREFIX, bad, read_asked, read_key, read_listing, read_purge
 from remote_agent.admin_token import AdminToken
 from remote_agent.authentication import bounded_body
 
 log = logging.getLogger(__name__)
 
-PREFIX: Final = "/admin/cache/"
 _MAX_BODY: Final = 64 * 1024
 _MAX_QUERY: Final = 4 * 1024
 _MOST_WAITING: Final = 8

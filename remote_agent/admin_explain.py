@@ -18,7 +18,8 @@ from cache.selection import Selection, Sort, listing
 from cache.store import CacheStore
 from contract.authority import Authority
 from contract.verdict import NotGranted
-from remote_agent.admin_request import Asked, as_asked
+from remote_agent.admin_query import Asked
+from remote_agent.admin_request import as_asked
 from remote_agent.answer import intent_of, storable
 from remote_agent.outcome import BoundCall
 from remote_agent.service import World

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cache.selection import CHOSEN_BY, MAX_LISTED, Selection, Sort
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
-from remote_agent.admin_cache import Purge
-from remote_agent.admin_request import Asked
 
+PREFIX: Final = "/admin/cache/"
+"""Where the admin endpoint of a dataset agent is."""
 _LONGEST: Final = 512
 _MOST_SECONDS: Final = 1e10
 CHOOSING: Final = (*CHOSEN_BY, "policy", "older_than_s", "expired", "problem")
 """The members of a selection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that is only explained: for whom (a name of the directory), of what, with which arguments."""
+
+    principal: str = field(repr=False)
+    dataset: str
+    capability: str
+    arguments: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def call(self) -> bytes:
+        members = {"dataset": self.dataset, "capability": self.capability, "arguments": dict(self.arguments)}
+        return json.dumps(members, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What to remove: what is ``chosen``; only what is damaged of it; without any choice ``everything`` must be said."""
+
+    chosen: Selection
+    damaged: bool = False
+    everything: bool = False
+    dry_run: bool = False
 
 
 def read_selection(members: Mapping[str, Any]) -> Selection:

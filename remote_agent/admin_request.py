@@ -7,10 +7,7 @@ path itself, and no second rule says what it is.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from contract.authority import Authority
 from contract.call import Operation
@@ -27,27 +24,13 @@ from grants.key_files import FileSigner
 from grants.mint import mint_root
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.verify import verify
+from remote_agent.admin_query import Asked
 from remote_agent.answer import admission_request, admit, bind
 from remote_agent.outcome import BoundCall, Request
 from remote_agent.service import ServedDataset, World
 
 _CLIENT = "urn:dataset-agent:explain"
 _NOWHERE = "http://127.0.0.1"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A call that is only explained: for whom (a name of the directory), of what, with which arguments."""
-
-    principal: str = field(repr=False)
-    dataset: str
-    capability: str
-    arguments: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def call(self) -> bytes:
-        members = {"dataset": self.dataset, "capability": self.capability, "arguments": dict(self.arguments)}
-        return json.dumps(members, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 async def as_asked(asked: Asked, world: World, *, agent_id: str, now: float) -> tuple[BoundCall, Decision, Authority]:

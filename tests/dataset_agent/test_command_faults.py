@@ -197,7 +197,7 @@ def test_looking_into_a_home_without_a_cache_makes_none(command: CommandLine, tm
     run = command("cache", "keys", HOME=str(tmp_path))
     assert (run.code, run.out) == (0, "The cache is empty.\n")
     assert run.err == f"nothing was ever stored in {tmp_path}: ask something, or check DATASET_AGENT_HOME\n"
-    assert command("cache", "keys", "--json", HOME=str(tmp_path)).json == []
+    assert command("cache", "keys", "--json", HOME=str(tmp_path)).json["entries"] == []
     assert command("cache", "stats", "--json", HOME=str(tmp_path)).json["entries"] == 0
     assert list(tmp_path.iterdir()) == []
 

@@ -52,7 +52,7 @@ def test_the_same_question_misses_then_hits_and_its_entry_is_listed(command: Com
     assert (first["cache"]["outcome"], second["cache"]["outcome"]) == ("MISS", "HIT")
     assert first["result"] == second["result"]
     assert first["provenance"]["envelope"] != second["provenance"]["envelope"]
-    (entry,) = command("cache", "keys", "--json").json
+    (entry,) = command("cache", "keys", "--json").json["entries"]
     assert entry["key"] == first["cache"]["key"]
     assert entry["dimensions"]["capability"] == "compare_batches"
     assert command("cache", "show", entry["key"][-8:], "--json").json["key"] == entry["key"]
