@@ -1,20 +1,31 @@
-"""After some faults in a row, leave a store alone for a while."""
+"""After some faults in a row, or one silence, leave a store alone for a while.
+
+A store that refuses answers at once; one that is silent costs its whole budget each time it
+is asked, and a call asks several times. So the first silence ends it: no call waits twice.
+"""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from cache.store import StoreUnavailable
+from cache.store import StoreSilent, StoreUnavailable
 
 T = TypeVar("T")
 FAILURES: Final = 3
 PAUSE_S: Final = 5.0
+FIRST_PAUSE_S: Final = 0.5
+_log = logging.getLogger("dataset_agent.cache")
 
 
 class Breaker:
-    """Closed, open, or letting one trial through. ``clock`` is monotonic seconds."""
+    """Closed, open, or letting one trial through. ``clock`` is monotonic seconds.
+
+    The pause after one silence is ``FIRST_PAUSE_S``, and twice as long with each one that follows,
+    up to ``pause_s``: a busy machine is silent now and then.
+    """
 
     def __init__(
         self, *, failures: int = FAILURES, pause_s: float = PAUSE_S, clock: Callable[[], float] = time.monotonic
@@ -23,11 +34,13 @@ class Breaker:
         self._pause = pause_s
         self._clock = clock
         self._failures = 0
+        self._silences = 0
+        self._trying = False
         self._retry_at = 0.0
 
     @property
     def is_open(self) -> bool:
-        return self._failures >= self._limit
+        return self._failures >= self._limit or self._silences > 0
 
     async def call(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What ``attempt`` returns. Raises ``StoreUnavailable``, at once while the breaker is open."""
@@ -35,8 +48,8 @@ class Breaker:
             raise StoreUnavailable("the store failed repeatedly and is left alone for a while")
         try:
             result = await attempt()
-        except StoreUnavailable:
-            self.failed()
+        except StoreUnavailable as error:
+            self.failed(silent=isinstance(error, StoreSilent))
             raise
         self.succeeded()
         return result
@@ -48,12 +61,29 @@ class Breaker:
         now = self._clock()
         if now < self._retry_at:
             return False
-        self._retry_at = now + self._pause
+        self._trying = True
+        self._retry_at = now + self._pause_now()
         return True
 
     def succeeded(self) -> None:
-        self._failures = 0
+        if self.is_open:
+            _log.warning("the cache store answers again")
+        self._failures = self._silences = 0
 
-    def failed(self) -> None:
-        self._failures += 1
-        self._retry_at = self._clock() + self._pause
+    def failed(self, *, silent: bool = False) -> None:
+        was_open = self.is_open
+        if was_open and not self._trying:
+            return  # asked before it opened, and met by the same fault
+        self._trying = False
+        if silent:
+            self._silences += 1
+        else:
+            self._failures += 1
+        self._retry_at = self._clock() + self._pause_now()
+        if self.is_open and not was_open:
+            _log.warning("the cache store %s: calls go on without it", "is silent" if silent else "fails")
+
+    def _pause_now(self) -> float:
+        if self._failures >= self._limit:
+            return self._pause
+        return min(self._pause, FIRST_PAUSE_S * 2.0 ** min(max(0, self._silences - 1), 10))

@@ -1,33 +1,33 @@
 """The store of many machines: Redis or Valkey, one round trip a lookup, 50 ms at most.
 
-A client that retries turns a stopped server into seconds a lookup, so nothing is retried.
-The commands used are GET, SET, GETRANGE, STRLEN, PTTL, UNLINK, DEL, SCAN, HINCRBY, HGETALL,
-EVAL and PING, on keys that begin with ``dsc:1:``. Whatever type or bytes such a key holds, the
-worst that follows is a MISS: an entry is absent, a lease is taken over, a counter is zero.
+Its server is one, the primary behind sentinels, or a cluster (``contract.redis_options``).
+The commands used are GET, SET, GETRANGE, STRLEN, UNLINK, SCAN, HINCRBY, HGETALL, EVAL (with
+GET, PTTL, SET and DEL in it), PING and INFO, on keys that begin with ``dsc:1:``; SELECT where
+the URL has a database, CLUSTER SLOTS and ASKING where it has a cluster. Whatever type or bytes
+such a key holds, the worst that follows is a MISS: an entry is absent, a lease is taken over,
+a counter is zero.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
-
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from cache.entry import HEAD_BYTES
 from cache.partition import KEY_PREFIX
-from cache.redis_lane import RedisLanes, WrongType, is_wrong_type, unavailable
-from cache.store import StoredEntry, StoreStats
+from cache.redis_lane import RedisLanes, WrongType, is_wrong_type
+from cache.store import StoredEntry, StoreStats, StoreUnavailable
 from contract.errors import Category, Component, DatasetAgentError
+from contract.redis_options import RedisPlace, read_place
 
 BUDGET_S: Final = 0.05
 INSPECT_S: Final = 5.0
 COUNTERS: Final = f"{KEY_PREFIX}counters"
 _PAGE: Final = 500
+_FULL: Final = 0.95
+_INFO: Final = ("memory", "stats")
 _COUNTER: Final = re.compile(rb"[0-9]{1,18}")
 # ``pcall`` answers with a table where the key is of another type; nobody holds such a lease, nor
 # one that does not end or ends later than a lease can.
@@ -38,44 +38,63 @@ if type(holder) == 'string' and holder ~= ARGV[1] and left > 0 and left <= tonum
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
-_RELEASE: Final = "if redis.pcall('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1"
+_RENEW: Final = """
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+_RELEASE: Final = """
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+return 1
+"""
+_PUT: Final = """
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+return 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMemory:
+    """What a server says of its memory, in bytes; ``limit`` is 0 where there is none."""
+
+    used: int
+    limit: int
+    policy: str
+    evicted: int
+
+    @property
+    def is_full(self) -> bool:
+        return self.limit > 0 and self.used >= self.limit * _FULL
 
 
 class RedisStore:
-    """Entries with a TTL that reading never renews; the server bounds memory (``volatile-lfu``)."""
+    """Entries with a TTL that reading never renews; the server bounds memory (``volatile-lfu``).
 
-    def __init__(self, client: Redis, *, budget_s: float = BUDGET_S) -> None:
-        self._client = client
+    An entry and its lease are in one hash slot, by the braces in their keys, and so is a whole
+    partition: each command works on one server of a cluster.
+    """
+
+    def __init__(self, place: RedisPlace, *, budget_s: float = BUDGET_S) -> None:
         self._budget_s = budget_s
-        self._lanes = RedisLanes(client.connection_pool, budget_s=budget_s)
+        self._lanes = RedisLanes(place, budget_s=budget_s)
 
     @classmethod
-    def connect(cls, url: str, *, budget_s: float = BUDGET_S) -> RedisStore:
-        """From ``redis://``, ``rediss://`` or ``unix://``; nothing is sent before the first lookup.
+    def connect(cls, url: str, *, budget_s: float = BUDGET_S, setting: str = "DATASET_AGENT_CACHE_URL") -> RedisStore:
+        """From a URL of ``contract.redis_options``; nothing is sent before the first lookup.
 
-        Raises a CONFIGURATION fault for another URL, which it does not repeat: it may hold
-        a password.
+        Raises a CONFIGURATION fault for another URL, or files of TLS that cannot be used. It
+        repeats nothing of the URL, which may hold a password.
         """
         try:
-            client = Redis.from_url(
-                url,
-                # ``asyncio.timeout`` bounds connecting, handshake and answer together; the
-                # client's own timer would bound each alone and cost a third of a lookup.
-                socket_timeout=None,
-                socket_connect_timeout=None,
-                retry=Retry(NoBackoff(), 0),
-                protocol=2,
-                # CLIENT SETINFO is unknown to servers before 7.2 and to strict ACLs.
-                driver_info=None,
-            )
-        except (ValueError, TypeError) as error:
+            place = read_place(url)
+            place.check_files()
+        except ValueError as error:
             raise DatasetAgentError(
-                Component.CACHE,
-                Category.CONFIGURATION,
-                "cache.url.invalid",
-                "DATASET_AGENT_CACHE_URL must be redis://, rediss:// or unix://",
-            ) from error
-        return cls(client, budget_s=budget_s)
+                Component.CACHE, Category.CONFIGURATION, "cache.url.invalid", f"{setting} cannot be used: {error}"
+            ) from None
+        return cls(place, budget_s=budget_s)
 
     async def get(self, key: str, *, now: float) -> bytes | None:
         try:
@@ -84,46 +103,51 @@ class RedisStore:
             return None
         return found if isinstance(found, bytes) else None
 
-    async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
+    async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
         life_ms = int((exp - now) * 1_000)
         if life_ms < 1:
             return False
-        await self._lanes.ask("SET", key, entry, "PX", life_ms)
-        return True
+        if owner is None:
+            await self._lanes.ask("SET", key, entry, "PX", life_ms)
+            return True
+        answer = await self._lanes.ask("EVAL", _PUT, 2, _lease_key(key), key, owner, entry, life_ms)
+        return bool(answer == 1)
 
     async def delete(self, keys: Sequence[str]) -> int:
-        async with _within(INSPECT_S):
-            return int(await self._client.unlink(*map(_bytes, keys))) if keys else 0
+        answers = await self._lanes.ask_each([("UNLINK", _bytes(key)) for key in keys], within_s=INSPECT_S)
+        return sum(_number(answer) for answer in answers)
 
     async def entries(self) -> AsyncIterator[StoredEntry]:
         seen: set[bytes] = set()
-        cursor = 0
-        while True:
-            async with _within(INSPECT_S):
-                cursor, keys = await self._client.scan(cursor, match=f"{KEY_PREFIX}{{*}}:e:*", count=_PAGE)
-                # SCAN may name a key twice.
-                fresh = [key for key in keys if isinstance(key, bytes) and key not in seen]
-                found = await self._heads(fresh)
-            seen.update(fresh)
-            for entry in found:
-                yield entry
-            if cursor == 0:
-                return
+        for server in await self._lanes.primaries(within_s=INSPECT_S):
+            cursor: Any = b"0"
+            while True:
+                command = ("SCAN", cursor, "MATCH", f"{KEY_PREFIX}{{*}}:e:*", "COUNT", _PAGE)
+                cursor, keys = await self._lanes.ask_at(server, *command, within_s=INSPECT_S)
+                # SCAN may name a key twice, and a slot that moves is on two servers.
+                fresh = [key for key in keys if key not in seen]
+                seen.update(fresh)
+                for entry in await self._heads(fresh):
+                    yield entry
+                if cursor == b"0":
+                    break
 
     async def count(self, deltas: Mapping[str, int]) -> None:
-        async with _within(self._budget_s):
-            pipe = self._client.pipeline(transaction=False)
-            for name, delta in deltas.items():
-                pipe.hincrby(COUNTERS, name, delta)
-            # A counter that does not count is left alone: to try again would add to the others twice.
-            await pipe.execute(raise_on_error=False)
+        # A counter that does not count is left alone: to try again would add to the others twice.
+        commands = [("HINCRBY", COUNTERS, name, delta) for name, delta in deltas.items()]
+        await self._lanes.ask_each(commands, within_s=self._budget_s)
 
     async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
         answer = await self._lanes.ask("EVAL", _LEASE, 1, _lease_key(key), owner, int(life_s * 1_000))
         return bool(answer != 0)
 
-    async def release(self, key: str, owner: str) -> None:
-        await self._lanes.ask("EVAL", _RELEASE, 1, _lease_key(key), owner)
+    async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+        answer = await self._lanes.ask("EVAL", _RENEW, 1, _lease_key(key), owner, int(life_s * 1_000))
+        return bool(answer == 1)
+
+    async def release(self, key: str, owner: str) -> bool:
+        answer = await self._lanes.ask("EVAL", _RELEASE, 1, _lease_key(key), owner)
+        return bool(answer == 1)
 
     async def stats(self) -> StoreStats:
         entries = size = 0
@@ -133,35 +157,54 @@ class RedisStore:
         return StoreStats("redis", entries, size, None, await self._counters())
 
     async def health(self) -> None:
-        async with _within(self._budget_s):
-            await self._client.ping()
+        await self._lanes.ask("PING")
+
+    async def memory(self) -> Sequence[ServerMemory]:
+        """Of every server that holds entries; of none where the account may not run INFO, or it says something else."""
+        found = []
+        for server in await self._lanes.primaries(within_s=INSPECT_S):
+            try:
+                told = [await self._lanes.ask_at(server, "INFO", name, within_s=INSPECT_S) for name in _INFO]
+                found.append(_memory(b"\r\n".join(told)))
+            except (StoreUnavailable, ValueError, KeyError, TypeError):
+                return ()
+        return tuple(found)
 
     async def close(self) -> None:
-        async with _within(INSPECT_S):
-            await self._lanes.close()
-            await self._client.aclose()
+        await self._lanes.close()
 
     async def _counters(self) -> dict[str, int]:
         try:
-            async with _within(INSPECT_S):
-                raw: Any = await self._client.hgetall(COUNTERS)
-                found = [(name.decode("ascii", "replace"), value) for name, value in raw.items()]
-                return {name: int(value) for name, value in found if _COUNTER.fullmatch(value)}
+            (told,) = await self._lanes.ask_each([("HGETALL", COUNTERS)], within_s=INSPECT_S)
+            found = zip(told[::2], told[1::2], strict=True) if isinstance(told, list) else ()
+            return {name.decode("ascii", "replace"): int(value) for name, value in found if _COUNTER.fullmatch(value)}
         except WrongType:
             return {}
 
     async def _heads(self, keys: Sequence[bytes]) -> list[StoredEntry]:
-        pipe = self._client.pipeline(transaction=False)
-        for key in keys:
-            pipe.getrange(key, 0, HEAD_BYTES - 1)
-            pipe.strlen(key)
-        answers: list[Any] = await pipe.execute(raise_on_error=False) if keys else []
+        commands = [command for key in keys for command in (("GETRANGE", key, 0, HEAD_BYTES - 1), ("STRLEN", key))]
+        answers = await self._lanes.ask_each(commands, within_s=INSPECT_S)
         return [
             StoredEntry(_text(key), b"" if is_wrong_type(head) else head, 0 if is_wrong_type(size) else size, None)
             for key, head, size in zip(keys, answers[::2], answers[1::2], strict=True)
             # An empty value is one that went away since it was named.
             if is_wrong_type(head) or (isinstance(head, bytes) and isinstance(size, int) and size)
         ]
+
+
+def _memory(told: bytes) -> ServerMemory:
+    """From INFO. Raises ``KeyError`` and ``ValueError`` for what says something else."""
+    facts = dict(line.split(":", 1) for line in told.decode("utf-8", "replace").splitlines() if ":" in line)
+    return ServerMemory(
+        int(facts["used_memory"]), int(facts["maxmemory"]), facts["maxmemory_policy"], int(facts["evicted_keys"])
+    )
+
+
+def _number(answer: Any) -> int:
+    """Raises ``StoreUnavailable`` for a fault."""
+    if isinstance(answer, int):
+        return answer
+    raise StoreUnavailable(f"the cache server refused ({type(answer).__name__})")
 
 
 def _text(key: bytes) -> str:
@@ -176,12 +219,3 @@ def _bytes(key: str) -> bytes:
 def _lease_key(key: str) -> str:
     """Beside the entry, in its hash slot."""
     return key.replace("}:e:", "}:l:")
-
-
-@asynccontextmanager
-async def _within(seconds: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except Exception as error:
-        raise unavailable(error) from error

@@ -15,6 +15,10 @@ class StoreUnavailable(Exception):
     """The store cannot be reached in time, is damaged, or is full."""
 
 
+class StoreSilent(StoreUnavailable):
+    """It did not answer within its budget: whoever asks again waits as long again."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
     """One stored entry for inspection: the bytes up to ``HEAD_BYTES`` and what the store knows.
