@@ -39,7 +39,7 @@ class Found:
     ``problems`` say in a few words why a parameter is not filled, where that is known.
     ``used`` are the stems that arguments account for. ``named`` counts the distinct
     identifiers that match a pattern: a word without a digit is none, because a wide pattern
-    fits any word. ``said`` are the stretches that speak of time, where the capability has periods.
+    fits any word. ``timed`` are the stems of what speaks of time, where the capability has periods.
     """
 
     values: Mapping[str, Any]
@@ -47,12 +47,7 @@ class Found:
     problems: Mapping[str, str]
     used: frozenset[str]
     named: int
-    said: tuple[Said, ...] = ()
-
-    @property
-    def timed(self) -> frozenset[str]:
-        """The stems of what speaks of time."""
-        return frozenset(stem for item in self.said for stem in stems(item.text))
+    timed: frozenset[str] = frozenset()
 
 
 def find_arguments(
@@ -78,14 +73,15 @@ def find_arguments(
     if capability is None or not periods:
         return found
     timed = find_periods(question, capability, periods, said, claimed, zone=zone, now=now)
+    spoken = frozenset(stems(" ".join((*(item.text for item in said), timed.stray))))
     unsettled = bounds - set(timed.values) if timed.is_unsettled else frozenset[str]()
     return replace(
         found,
         values={**found.values, **timed.values},
         ambiguous=found.ambiguous | unsettled,
         problems={**found.problems, **timed.problems},
-        used=found.used | {stem for item in said for stem in stems(item.text)},
-        said=tuple(said),
+        used=found.used | spoken,
+        timed=spoken,
     )
 
 

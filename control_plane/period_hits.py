@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -47,7 +47,7 @@ _TIMELY: Final = re.compile(
     rf"|(?:19|20)[0-9]{{2}}|[QH][1-4]|(?:week|quarter|year)\s+[0-9]+"
     rf"|{_LONG.replace(' ', '|')}|{_DAYS.replace(' ', '|')}"
     rf"|(?:{_BEFORE_MONTH.replace(' ', '|')})\s+(?:{_SHORT.replace(' ', '|')})"
-    r"|today|yesterday|tomorrow|tonight|ago|recently|lately|ytd|mtd|(?:year|month|quarter|week)\s+to\s+date"
+    r"|today|yesterday|tomorrow|tonight|(?:[\w-]+\s+){1,2}ago|recently|(?:first|second|1st|2nd)\s+half|lately|ytd|mtd|(?:year|month|quarter|week)\s+to\s+date"
     r"|(?:last|past|previous|next|coming|this|current|recent|these)\s+(?:[\w-]+\s+){0,2}"
     r"(?:hour|day|week|weekend|fortnight|month|quarter|year|decade|spring|summer|autumn|fall|winter)s?"
     r")(?![\w-]|[.,]?[0-9])",
@@ -78,12 +78,14 @@ class Said:
 class PeriodsFound:
     """Arguments by parameter, and why others that bound a period stay open.
 
-    ``is_unsettled`` where the question says something of time that does not settle them.
+    ``is_unsettled`` where the question says something of time that does not settle them;
+    ``stray`` is what it says of time that has not the form of a period.
     """
 
     values: dict[str, Any]
     problems: dict[str, str]
     is_unsettled: bool
+    stray: str = ""
 
 
 def said_of_time(question: str) -> tuple[Said, ...]:
@@ -113,10 +115,11 @@ def find_periods(
     """
     left = _without(question, [*claimed, *((item.start, item.end) for item in said)])
     left = _without(left, [(match.start(), match.end()) for match in QUOTED.finditer(question)])
-    stray = _TIMELY.search(left)
-    unclear = next((item.text for item in said if not item.is_clear), stray and stray.group())
+    strays = [" ".join(match.group().split()) for match in _TIMELY.finditer(left)]
+    unclear = next((item.text for item in said if not item.is_clear), strays[0] if strays else "")
     if unclear:
-        return _open(capability, periods, f"“{' '.join(unclear.split())}” is no period that is read")
+        unread = _open(capability, periods, f"“{' '.join(unclear.split())}” is no period that is read")
+        return replace(unread, stray=" ".join(strays))
     found: dict[str, set[Bounds]] = {period.name: set() for period in periods}
     for item in said:
         period = _period_of(question, item, periods)
