@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeVar
 from cache.breaker import Breaker
 from cache.entry import EntryError, Header, open_sealed, seal, split
 from cache.family import Families, Family, Source
-from cache.flight import Flights
+from cache.flight import Flights, Run
 from cache.keys import CacheKeys
 from cache.partition import Partition, entry_key, hidden_parts, partition, plain
 from cache.store import CacheStore, StoreUnavailable
@@ -190,10 +190,12 @@ class ResultCache:
         now: float,
         media_type: str = RESULT_MEDIA_TYPE,
         family: Family | None = None,
+        owner: str | None = None,
     ) -> None:
         """Store a complete result until ``reuse_s`` seconds after its execution began.
 
         A truncated or too large result is not stored, and a store that fails is left at that.
+        With ``owner`` it is dropped where the lease that ``once`` gave is not that one's any more.
         With ``family`` other calls of it may be answered from this one until then.
         """
         store = self.store
@@ -221,7 +223,7 @@ class ResultCache:
                 keys=place.keys,
                 parts=hidden_parts(place.partition, intent, keys=place.keys),
             )
-            kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now))
+            kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now, owner=owner))
         except (EntryError, StoreUnavailable) as error:
             _log.warning("result not cached: %s", error)
             return
@@ -260,17 +262,18 @@ class ResultCache:
         *,
         freshness_class: str,
         look: Callable[[], Awaitable[T | None]],
-        run: Callable[[], Awaitable[T]],
+        run: Run[T],
         patience_s: float = PATIENCE_S,
         media_type: str = RESULT_MEDIA_TYPE,
     ) -> T:
         """What ``look`` finds, else what ``run`` returns and keeps; one ``run`` for equal calls at once.
 
         ``look`` is the caller's own ``find`` (``None`` for a miss) and ``run`` its own
-        execution. Waiting takes time: revocations must be read again before a row leaves.
+        execution, which is given the ``owner`` to ``keep`` under, or ``None`` where it is not
+        to keep. Waiting takes time: revocations must be read again before a row leaves.
         """
         if self._flights is None:
-            return await run()
+            return await run(None)
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
         return await self._flights.once(place.key, look=look, run=run, patience_s=patience_s)
 

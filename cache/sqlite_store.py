@@ -39,6 +39,7 @@ _SCHEMA: Final = (
 # ``?1`` is the largest entry that ``put`` stores.
 _GET: Final = "SELECT entry FROM entries WHERE key = ?2 AND TYPEOF(entry) = 'blob' AND LENGTH(entry) <= ?1"
 _DELETE: Final = "DELETE FROM entries WHERE key IN (?1, CAST(?1 AS TEXT))"
+_HELD: Final = "SELECT 1 FROM leases WHERE key = ? AND owner = ?"
 _PAGE: Final = """SELECT rowid, COALESCE(CAST(key AS BLOB), x''),
     CASE WHEN TYPEOF(entry) = 'blob' AND LENGTH(entry) BETWEEN 1 AND ?1 THEN SUBSTR(entry, 1, ?2) ELSE x'' END,
     COALESCE(LENGTH(entry), 0),
@@ -77,11 +78,10 @@ class SqliteStore:
             self._touched[key] = (now, self._touched.get(key, (now, 0))[1] + 1)
         return bytes(row[0])
 
-    async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
+    async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
         if len(entry) > self._max_entry:
             return False
-        await asyncio.to_thread(self._put, key, entry, exp, now)
-        return True
+        return await asyncio.to_thread(self._put, key, entry, exp, now, owner)
 
     async def delete(self, keys: Sequence[str]) -> int:
         return await asyncio.to_thread(self._delete, keys)
@@ -102,8 +102,11 @@ class SqliteStore:
     async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
         return await asyncio.to_thread(self._lease, key, owner, now + life_s, now)
 
-    async def release(self, key: str, owner: str) -> None:
-        await asyncio.to_thread(self._release, key, owner)
+    async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+        return await asyncio.to_thread(self._renew, key, owner, now + life_s)
+
+    async def release(self, key: str, owner: str) -> bool:
+        return await asyncio.to_thread(self._release, key, owner)
 
     async def stats(self) -> StoreStats:
         return await asyncio.to_thread(self._stats)
@@ -115,14 +118,18 @@ class SqliteStore:
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
 
-    def _put(self, key: str, entry: bytes, exp: float, now: float) -> None:
+    def _put(self, key: str, entry: bytes, exp: float, now: float, owner: str | None) -> bool:
         with self._write() as db:
+            # A lease that ended and that nobody took since is still its owner's: nobody worked in between.
+            if owner is not None and db.execute(_HELD, (key, owner)).fetchone() is None:
+                return False
             self._make_room(db, len(entry) + 2 * len(key), now)
             db.execute(
                 "INSERT INTO entries (key, exp, used, entry) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (key) DO UPDATE SET exp = excluded.exp, used = excluded.used, entry = excluded.entry",
                 (key, exp, now, entry),
             )
+        return True
 
     def _delete(self, keys: Sequence[str]) -> int:
         with self._write() as db:
@@ -147,9 +154,13 @@ class SqliteStore:
             )
             return taken.rowcount == 1
 
-    def _release(self, key: str, owner: str) -> None:
+    def _renew(self, key: str, owner: str, exp: float) -> bool:
         with self._write() as db:
-            db.execute("DELETE FROM leases WHERE key = ? AND owner = ?", (key, owner))
+            return db.execute("UPDATE leases SET exp = ? WHERE key = ? AND owner = ?", (exp, key, owner)).rowcount == 1
+
+    def _release(self, key: str, owner: str) -> bool:
+        with self._write() as db:
+            return db.execute("DELETE FROM leases WHERE key = ? AND owner = ?", (key, owner)).rowcount == 1
 
     def _stats(self) -> StoreStats:
         with self._lock, _faults(self._path):

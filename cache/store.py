@@ -52,8 +52,12 @@ class CacheStore(Protocol):
         """The entry's bytes in one round trip. Reading never extends an entry's life."""
         ...
 
-    async def put(self, key: str, entry: bytes, *, exp: float, now: float) -> bool:
-        """Store until ``exp``; whether it was stored (an entry may be too large to hold)."""
+    async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
+        """Store until ``exp``; whether it was stored (an entry may be too large to hold).
+
+        With ``owner`` only while the lease on ``key`` is that one's, which is judged together
+        with the write: who lost it, and so may come after a younger result, writes nothing.
+        """
         ...
 
     async def delete(self, keys: Sequence[str]) -> int:
@@ -75,8 +79,12 @@ class CacheStore(Protocol):
         """
         ...
 
-    async def release(self, key: str, owner: str) -> None:
-        """Give a lease back, if ``owner`` still holds it."""
+    async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+        """Renew a lease that ``owner`` holds. One that was lost is not taken again: another may have worked since."""
+        ...
+
+    async def release(self, key: str, owner: str) -> bool:
+        """Give a lease back; whether ``owner`` still held it."""
         ...
 
     async def stats(self) -> StoreStats: ...

@@ -7,7 +7,9 @@ decides again under this agent's own policy, ``spend`` uses the grant up, ``dele
 another dataset agent under a narrower grant where the capability says so (else it does
 nothing), ``find`` looks inside one authorization partition of the cache, ``run`` executes a
 parameterised template, over what was supplied if anything was,
-``recheck`` reads revocations once more, ``record`` commits evidence before anything leaves,
+``recheck`` reads revocations once more, and decides once more where what was admitted under (the
+revision, a schema, a template, a policy) was replaced since: rows of what is served no more are
+rows of nobody, found or run. ``record`` commits evidence before anything leaves,
 ``seal`` signs the provenance (which ``describe`` completed before the row was written) and
 ``release`` hands rows out.
 
@@ -51,6 +53,7 @@ from remote_agent.proposal import half_call_json
 from remote_agent.results import collect
 from remote_agent.results_aside import set_aside
 from remote_agent.service import ServedDataset, Service, World
+from remote_agent.standing import same_policy, same_rows, same_template
 from remote_agent.underway import Underway
 
 log = logging.getLogger(__name__)
@@ -81,7 +84,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         underway.ran(supplied, found)
         if underway.detached:
             trail.found = found = await set_aside(authority, call, found, service)
-        await recheck(authority, service)
+        await recheck(authority, call, world, service)
         statement = describe(authority, call, supplied, found, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
@@ -184,11 +187,11 @@ async def find_or_run(
     async def look() -> Found | None:
         return await find(authority, call, service, again=True)
 
-    async def go() -> Found:
-        return await run(authority, call, supplied, service, execute)
+    async def go(owner: str | None) -> Found:
+        return await run(authority, call, supplied, service, execute, owner)
 
     if not reusable(call, service):
-        return await go()
+        return await go(None)
     if (found := await find(authority, call, service)) is not None:
         return found
     return await service.cache.once(authority, intent_of(call), freshness_class=call.freshness_class, look=look, run=go)
@@ -216,9 +219,17 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
 
 
 async def run(
-    authority: Authority, call: BoundCall, supplied: Supplied | None, service: Service, execute: Execute
+    authority: Authority,
+    call: BoundCall,
+    supplied: Supplied | None,
+    service: Service,
+    execute: Execute,
+    owner: str | None = None,
 ) -> Found:
-    """Execute the template through the agent runtime and keep the result for its partition, if it is not large."""
+    """Execute the template through the agent runtime; keep the result for its partition, if it is not large.
+
+    It is kept under the lease of ``owner``, and by nobody who leads no equal call.
+    """
     served, _, _ = call.parts()
 
     async def perform() -> tuple[Result, Execution]:
@@ -230,23 +241,46 @@ async def run(
     if not isinstance(found.document, ResultDocument):
         return replace(found, cache=CacheOutcome("WITHHELD" if call.restricted else "MISS"))
     intent = intent_of(call)
-    await service.cache.keep(
-        authority,
-        intent,
-        found.document,
-        found.execution,
-        freshness_class=call.freshness_class,
-        reuse_s=served.descriptor.freshness.reuse_s,
-        now=service.clock(),
-        family=family_of(authority, call, intent),
-    )
+    if owner is not None:
+        await service.cache.keep(
+            authority,
+            intent,
+            found.document,
+            found.execution,
+            freshness_class=call.freshness_class,
+            reuse_s=served.descriptor.freshness.reuse_s,
+            now=service.clock(),
+            family=family_of(authority, call, intent),
+            owner=owner,
+        )
     place = service.cache.locate(authority, intent, freshness_class=call.freshness_class)
     return replace(found, cache=CacheOutcome("WITHHELD") if call.restricted else CacheOutcome("MISS", place.key))
 
 
-async def recheck(authority: Authority, service: Service) -> None:
-    """Revocations and root expiry once more: the engine, or a wait, took time."""
+async def recheck(authority: Authority, call: BoundCall, world: World | None, service: Service) -> None:
+    """Revocations and root expiry once more, and whether what was admitted stands: the engine, or a wait, took time.
+
+    ``world`` is the one that the call was admitted under and its rows are of; ``None`` where these may differ.
+    """
     await service.state.recheck(authority.grant, policy=policy_of(authority), now=service.clock())
+    while (present := service.world) is not world:
+        await readmit(authority, call, present, service.clock())
+        world = present
+
+
+async def readmit(authority: Authority, call: BoundCall, world: World, now: float) -> None:
+    """That ``world`` gives the same rows to the same authority as the one that they were made in.
+
+    Raises the reason of the decision that is made now, and UNKNOWN_DATASET_REVISION where it is
+    granted, but for something else: then nobody errs, and who is admitted anew is answered.
+    """
+    served = world.datasets.get(authority.dataset)
+    capability = served.capabilities.get(authority.capability) if served else None
+    principal = person(authority.grant, world)
+    standing = replace(call, scope=authority.scope, principal=principal, served=served, capability=capability)
+    _, again = await admit(authority.grant, standing, world, now)
+    if not (same_rows(again, authority) and same_policy(again, authority) and same_template(standing, call)):
+        raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "what the call was admitted under was replaced meanwhile")
 
 
 async def record(trail: Trail, service: Service) -> Receipt:

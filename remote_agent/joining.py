@@ -9,9 +9,6 @@ every respect that shapes rows gets none of them. Nothing here knows A2A, ADK or
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Final
-
 from contract.authority import Authority
 from contract.verdict import NotGranted, Reason
 from remote_agent.answer import (
@@ -28,9 +25,8 @@ from remote_agent.answer import (
 )
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.service import Service
+from remote_agent.standing import same_rows
 from remote_agent.underway import Underway
-
-_ORIGINS: Final = frozenset({"grant", "decision", "principal", "scope"})
 
 
 async def join(request: Request, joined: Underway, service: Service, underway: Underway) -> Answer:
@@ -50,7 +46,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         underway.accept(authority, call)
         ran = await joined.result()
         trail.supplied, trail.found = ran.supplied, ran.found
-        await recheck(authority, service)
+        await recheck(authority, ran.call, None, service)
         statement = describe(authority, ran.call, ran.supplied, ran.found, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
@@ -65,12 +61,5 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
 
 def check_same(authority: Authority, joined: Underway) -> None:
     """That rows made under the joined call's authority are exactly those of this one. Raises GRANT_WIDENED."""
-    held = None if joined.authority is None else _shape(joined.authority)
-    if held != _shape(authority):
+    if joined.authority is None or not same_rows(joined.authority, authority):
         raise NotGranted(Reason.GRANT_WIDENED, "the grant is not for exactly what the task is run under")
-
-
-def _shape(authority: Authority) -> list[object]:
-    """Everything of an authority but how it came about: that decides which rows and columns there are."""
-    shaping = (field.name for field in fields(authority) if field.name not in _ORIGINS)
-    return [authority.principal.key, authority.principal.principal_class, *(getattr(authority, n) for n in shaping)]

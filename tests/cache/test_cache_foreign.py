@@ -17,7 +17,7 @@ from redis import Redis
 from cache import inspect
 from cache.breaker import Breaker
 from cache.entry import split
-from cache.flight import Flights
+from cache.flight import Flights, nothing
 from cache.keys import CacheKeys
 from cache.partition import KEY_PREFIX
 from cache.redis_store import COUNTERS, RedisStore
@@ -107,10 +107,7 @@ async def once(store: CacheStore) -> float:
     """Seconds that a call waits before it runs."""
     started = time.perf_counter()
 
-    async def nothing() -> None:
-        return None
-
-    async def run() -> float:
+    async def run(_: str | None) -> float:
         return time.perf_counter() - started
 
     breaker = Breaker()

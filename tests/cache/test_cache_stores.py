@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from cache.partition import KEY_PREFIX
+from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
 
 NOW = 1_800_000_000.0
@@ -103,3 +104,70 @@ async def test_a_lease_is_not_an_entry(store: CacheStore) -> None:
     await store.lease(key("a"), "one", life_s=60, now=NOW)
     assert await store.get(key("a"), now=NOW) is None
     assert (await store.stats()).entries == 0
+
+
+async def test_the_owner_of_the_lease_writes(store: CacheStore) -> None:
+    assert await store.lease(key("a"), "one", life_s=60, now=NOW)
+    assert await store.put(key("a"), b"x", exp=NOW + 60, now=NOW, owner="one")
+    assert await store.get(key("a"), now=NOW) == b"x"
+
+
+async def test_a_write_after_the_lease_was_lost_is_dropped(store: CacheStore) -> None:
+    """Another took it, worked and wrote, and perhaps gave it back: what is there stays."""
+    for given_back in (False, True):
+        assert await store.lease(key("a"), "one", life_s=60, now=NOW)
+        await store.release(key("a"), "one")
+        assert await store.lease(key("a"), "two", life_s=60, now=NOW)
+        assert await store.put(key("a"), b"younger", exp=NOW + 60, now=NOW, owner="two")
+        if given_back:
+            await store.release(key("a"), "two")
+        assert not await store.put(key("a"), b"older", exp=NOW + 60, now=NOW, owner="one")
+        assert await store.get(key("a"), now=NOW) == b"younger"
+        await store.release(key("a"), "two")
+
+
+async def test_a_lease_on_another_key_writes_nothing(store: CacheStore) -> None:
+    assert await store.lease(key("a"), "one", life_s=60, now=NOW)
+    assert not await store.put(key("b"), b"x", exp=NOW + 60, now=NOW, owner="one")
+    assert await store.get(key("b"), now=NOW) is None
+
+
+async def test_an_unleased_write_needs_no_owner(store: CacheStore) -> None:
+    assert await store.lease(key("a"), "one", life_s=60, now=NOW)
+    assert await store.put(key("a"), b"x", exp=NOW + 60, now=NOW)
+    assert await store.get(key("a"), now=NOW) == b"x"
+
+
+async def test_a_lease_is_renewed_by_its_owner_and_never_taken_again(store: CacheStore) -> None:
+    assert await store.lease(key("a"), "one", life_s=60, now=NOW)
+    assert await store.renew(key("a"), "one", life_s=60, now=NOW)
+    assert not await store.renew(key("a"), "two", life_s=60, now=NOW)
+    assert await store.release(key("a"), "one")
+    assert not await store.renew(key("a"), "one", life_s=60, now=NOW)
+    assert not await store.release(key("a"), "one")
+    assert await store.lease(key("a"), "two", life_s=60, now=NOW)
+
+
+async def test_a_renewed_lease_is_held_for_another_life(store: CacheStore) -> None:
+    assert await store.lease(key("a"), "one", life_s=0.05, now=NOW)
+    assert await store.renew(key("a"), "one", life_s=60, now=NOW)
+    await asyncio.sleep(0.06)
+    assert not await store.lease(key("a"), "two", life_s=60, now=NOW + 0.06)
+
+
+async def test_reading_never_lengthens_a_life(store: CacheStore) -> None:
+    """Whatever ends with the clock of the store is gone though it is read all the time; what does not says when it ends."""
+    await store.put(key("a"), b"x", exp=NOW + 0.2, now=NOW)
+    ends = asyncio.get_running_loop().time() + 0.3
+    while asyncio.get_running_loop().time() < ends:
+        await store.get(key("a"), now=NOW + 0.1)
+        await asyncio.sleep(0.02)
+    assert await expiry_of(store, key("a")) in (None, NOW + 0.2)
+
+
+async def expiry_of(store: CacheStore, name: str) -> float | None:
+    """What a SQLite file says of an entry's end; ``None`` where a server has removed it."""
+    if isinstance(store, SqliteStore):
+        return float(store._read().execute("SELECT exp FROM entries WHERE key = ?", (name,)).fetchone()[0])
+    assert await store.get(name, now=NOW) is None
+    return None

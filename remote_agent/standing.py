@@ -1,0 +1,35 @@
+"""Whether rows that were made earlier, or for somebody else, are those that would be made now."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Final
+
+from contract.authority import Authority
+from remote_agent.outcome import BoundCall
+
+_ORIGINS: Final = frozenset({"grant", "decision", "principal", "scope"})
+
+
+def same_rows(one: Authority, other: Authority) -> bool:
+    """Whether both are for the same person, and the same in every respect that decides which rows and columns there are."""
+    return _shape(one) == _shape(other)
+
+
+def same_policy(one: Authority, other: Authority) -> bool:
+    """Whether the same policy in the same version permits both."""
+    return (one.decision.policy_id, one.decision.policy_version) == (
+        other.decision.policy_id,
+        other.decision.policy_version,
+    )
+
+
+def same_template(one: BoundCall, other: BoundCall) -> bool:
+    """Whether both calls run the same template."""
+    return one.place()[1].template.digest == other.place()[1].template.digest
+
+
+def _shape(authority: Authority) -> list[object]:
+    """Everything of an authority but how it came about."""
+    shaping = (field.name for field in fields(authority) if field.name not in _ORIGINS)
+    return [authority.principal.key, authority.principal.principal_class, *(getattr(authority, n) for n in shaping)]
