@@ -98,6 +98,7 @@ def _of_shape(
         for group, hits in zip(groups, claims, strict=True)
     ]
     taken = [hit for hits in claims for hit in hits]
+    said = [item for item in said if not (item.is_bare and any(item.overlaps(hit.start, hit.end) for hit in taken))]
     said = [replace(item, is_clear=item.is_clear and not _is_shared(item, taken)) for item in said]
     strays = _strays(question, [*taken, *(Hit(None, item.start, item.end) for item in said)])
     values: dict[str, Any] = {}

@@ -70,6 +70,11 @@ class Said:
     is_weak: bool
     is_clear: bool
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is four digits and nothing else: a year only where it can be no amount, and then not read."""
+        return _YEAR.fullmatch(self.text) is not None
+
     def overlaps(self, start: int, end: int) -> bool:
         return self.start < end and start < self.end
 
