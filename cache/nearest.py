@@ -48,8 +48,11 @@ async def nearest(store: CacheStore, sought: Sought, *keys: CacheKeys, now: floa
     """The entries that differ in least, the nearest first; nothing of a restricted one. Raises ``StoreUnavailable``."""
     held: list[EntryView] = []
 
-    def distance(entry: EntryView) -> tuple[int, str]:
-        return len(_plain(entry, sought)) + (entry.kid != sought.kid), entry.key
+    partition = sought.key.rpartition(":")[0]
+
+    def distance(entry: EntryView) -> tuple[bool, int, bool, str]:
+        plain = len(_plain(entry, sought)) + (entry.kid != sought.kid)
+        return entry.key != sought.key, plain, entry.key.rpartition(":")[0] != partition, entry.key
 
     async for stored in store.entries():
         entry = view(stored, now=now)
