@@ -135,6 +135,17 @@ def test_a_question_asks_for_what_it_does_not_say(command: CommandLine) -> None:
     assert (code, "B204" in out) == (0, True)
 
 
+def test_a_period_that_is_not_read_is_asked_for_in_words(command: CommandLine) -> None:
+    question = "Total the pool masses in March"
+    with at_terminal(command, "ask", "--as", "process_engineer", "--zone", "Europe/Zurich", question) as terminal:
+        terminal.until("period (a period)")
+        terminal.type("03/04/2024\n")
+        terminal.until("that is no period")
+        terminal.type("March 2024\n")
+        code, out = terminal.end()
+    assert (code, "uf_df" in out) == (0, True)
+
+
 def test_who_gives_up_is_told_how_it_can_be_said(command: CommandLine) -> None:
     with at_terminal(command, *CALL, "--arg", "batch_a=B205") as terminal:
         terminal.until("batch_b (STRING")
