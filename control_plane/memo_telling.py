@@ -62,7 +62,8 @@ def _without_asking(found: list[Token]) -> list[Token]:
     out: list[Token] = []
     leads = True  # nothing but asking so far
     for at, token in enumerate(found):
-        is_small = token.kind == "word" and (at == 0 or token.raw.islower())
+        before = found[at - 1].text if at else ""
+        is_small = token.kind == "word" and (token.raw.islower() or (at == 0 and token.raw.istitle()))
         if leads and is_small and token.text in _QUESTIONS:
             out.append(replace(token, kind="asking"))
         elif (

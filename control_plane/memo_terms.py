@@ -40,7 +40,7 @@ _LOWER_TIMES: Final = "after since following starting"
 
 NEUTRAL: Final = frozenset(_NEUTRAL.split())
 ASKING: Final = frozenset(_ASKING.split())
-AFTER_ASKING: Final = frozenset({"a", "i", "us", "to"})
+AFTER_ASKING: Final = frozenset({"a", "i", "us"})
 """They tell nothing behind words of asking, and much elsewhere: *vitamin a*, *phase i*, *us sites*."""
 
 NEGATIONS: Final = frozenset(_NEGATIONS.split())

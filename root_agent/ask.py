@@ -40,6 +40,7 @@ from root_agent.evidence_row import evidence_row
 from root_agent.hops import admit_hops, scope_of, verify_hops
 from root_agent.reading import best_reading, narrowed, resolved, shown_to_model, target_of, with_bounds, with_missing
 from root_agent.relaying import draft_relay, run_context, sealed
+from root_agent.remembering import read_anew, recalled, remember
 from root_agent.service import Service
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,17 @@ async def resolve_capability(asking: Asking, service: Service) -> Asking:
     """Exactly one (dataset, capability) with typed arguments, by code."""
     if asking.wanted.call is not None:
         return replace(asking, target=with_bounds(asking, target_of(asking, asking.wanted.call), service.clock()))
-    return resolved(asking, best_reading(asking, service.clock()))
+    reading = best_reading(asking, service.clock())
+    if reading is not None and not reading.missing:
+        return resolved(read_anew(asking, service), reading)
+    # The reader's own finding stands; a memo may only add to it.
+    return resolved(asking, await recalled(asking, service, reading) or reading)
+
+
+async def resolve_remembered(asking: Asking, service: Service) -> Asking | None:
+    """As ``resolve_capability``, without the model that would be asked: from what equal words were read as."""
+    found = await recalled(asking, service, best_reading(asking, service.clock()))
+    return None if found is None else resolved(asking, found)
 
 
 async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None, service: Service) -> Asking:
@@ -106,6 +117,7 @@ async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None, s
     if proposed is None:
         return resolved(asking, None)
     shown, zone = shown_to_model(asking), asking.wanted.zone
+    asking = read_anew(asking, service)
     return resolved(asking, check_proposal(dict(proposed), shown, now=service.clock(), zone=zone))
 
 
@@ -263,6 +275,8 @@ async def explain_response(asking: Asking, service: Service) -> Asking:
         service.world.policy_version
     )
     whole = decision.verdict is Verdict.GRANTED and asking.evidence is not None and asking.relayed is not None
+    if whole:
+        await remember(asking, service)
     document = asking.verified.document if whole and asking.verified is not None else None
     if decision.verdict is Verdict.GRANTED and document is None:
         decision = _unproven(service)

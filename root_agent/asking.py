@@ -150,6 +150,7 @@ class Asking:
     ``admitted`` is the root's own last admission decision, ``hops`` what that call makes
     further agents do; ``drafted`` is the root's own provenance of what was ``verified``, all
     but its receipt, and ``relayed`` the same sealed; ``stop`` is the decision the path ended with early, whoever made it.
+    ``read_under`` is all that the reading of the words depends on, where it was read anew and may be remembered.
     ``trace_id`` is 32 hex digits. ``watch`` is told how far the call is while it runs.
     """
 
@@ -166,6 +167,7 @@ class Asking:
     candidates: tuple[Offer, ...] = ()
     funnel: Mapping[str, int] = field(default_factory=dict)
     target: Target | None = None
+    read_under: tuple[Any, ...] | None = field(default=None, repr=False)
     admitted: Decision | None = None
     hops: tuple[Hop, ...] = ()
     plan: Plan | None = field(default=None, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cache.memo_opening import open_memo
 from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import take_over
 from contract.settings import Settings
@@ -65,6 +66,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         accept_development_issuer=settings.development_issuer,
         development_principal=settings.as_principal,
         model=settings.model,
+        memo=open_memo(settings),
         zone=read_zone(settings.zone),
         clock=clock,
     )
@@ -121,6 +123,8 @@ async def close_service(service: Service) -> None:
         await service.world.evaluator.close()
     if service.identity_provider is not None:
         await service.identity_provider.close()
+    if service.memo is not None:
+        await service.memo.close()
     service.ledger.close()
 
 

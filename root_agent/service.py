@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 from zoneinfo import ZoneInfo
 
+from cache.memo import Memo
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
 from contract.principal import Principal
@@ -62,9 +63,9 @@ class Service:
     """What one root agent works with. Only ``world``, ``trust`` and ``agents`` are ever replaced.
 
     ``agents`` are the dataset agents to ask, each with the address to ask it at. ``model`` is
-    a model's name, or an ADK model object in tests; ``None`` reads questions offline. With an
-    ``identity_provider`` no development token is accepted, whatever else is set. Times to
-    live are seconds. ``zone`` is that of people who name none.
+    a model's name, or an ADK model object in tests; ``None`` reads questions offline. ``memo``
+    keeps what words were read as, where it is on. With an ``identity_provider`` no development
+    token is accepted, whatever else is set. Times to live are seconds. ``zone`` is that of people who name none.
     """
 
     root_id: str
@@ -85,6 +86,7 @@ class Service:
     accept_development_issuer: bool = True
     development_principal: str | None = None
     model: Any = None
+    memo: Memo | None = None
     zone: ZoneInfo = UTC
     clock: Callable[[], float] = time.time
 

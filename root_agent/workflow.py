@@ -54,6 +54,8 @@ class Nodes:
         async def resolve(asking: Asking, service: Service) -> Asking:
             if not may_ask_model(asking, service):
                 return await ask.resolve_capability(asking, service)
+            if (known := await ask.resolve_remembered(asking, service)) is not None:
+                return known
             proposed = Proposed()
             readable = shown_to_model(asking)
             await ctx.run_node(intent_agent(service.model, asking.wanted.question or "", readable, proposed))
