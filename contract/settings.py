@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -17,34 +16,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from contract import provider
 from contract.address import for_development, loopback_url, plain_url
 from contract.provider import IdentityProvider
+from contract.redis_options import read_place
 from contract.zone import read_zone
 
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
 PREFIX: Final = "DATASET_AGENT_"
-# Where the server is and how it is trusted; how this program talks to it is its own affair.
-_STORE_OPTIONS: Final = frozenset({"db", "username", "password"})
-_TLS_OPTIONS: Final = frozenset({"ssl_ca_certs", "ssl_ca_path", "ssl_cert_reqs", "ssl_certfile", "ssl_keyfile"})
-
-
-def _store_url(url: str) -> str:
-    """Refused where no store could be meant; the text is not repeated, it may hold a password."""
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises where it is no number
-    except ValueError:
-        raise PydanticCustomError("store_url", "it is not a URL") from None
-    if parts.scheme not in ("redis", "rediss", "unix"):
-        raise PydanticCustomError("store_url", "it must start with redis://, rediss:// or unix://")
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    options = _STORE_OPTIONS | (_TLS_OPTIONS if parts.scheme == "rediss" else frozenset())
-    if parts.fragment or not given.keys() <= options or bool(given) != bool(parts.query):
-        raise PydanticCustomError("store_url", f"behind ? it takes {', '.join(sorted(options))} only")
-    if not given.get("db", "0").isdecimal():
-        raise PydanticCustomError("store_url", "its db must be a number")
-    return url
-
-
-_StoreUrl = Annotated[str, AfterValidator(_store_url)]
 
 
 def _read_by(parse: Callable[[str], object]) -> AfterValidator:
@@ -61,6 +37,7 @@ def _read_by(parse: Callable[[str], object]) -> AfterValidator:
 
 
 _Url = Annotated[str, _read_by(plain_url)]
+_StoreUrl = Annotated[str, _read_by(read_place)]
 
 
 _Factory = Annotated[str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]

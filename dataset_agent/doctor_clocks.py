@@ -10,12 +10,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
 import httpx
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from contract.settings import Settings
 from dataset_agent.finding import Finding
 from grants.claims import SKEW
+from grants.state_redis import MEMORY
+from grants.state_server import StateServer
 
 _PATIENCE_S: Final = 2.0
 
@@ -57,9 +58,9 @@ async def _agent(settings: Settings) -> float | None:
 
 async def _server(url: str) -> float | None:
     try:
-        async with asyncio.timeout(_PATIENCE_S), Redis.from_url(url) as client:
+        async with asyncio.timeout(_PATIENCE_S), StateServer(url, key=MEMORY, waiting=_PATIENCE_S) as server:
             began = time.time()
-            seconds, micros = await cast(Any, client.time())
+            seconds, micros = await server.ask(lambda client: cast(Any, client.time()))
             ended = time.time()
         told = int(seconds) + int(micros) / 1e6
     except (RedisError, OSError, ValueError, TypeError):  # said elsewhere, or this account may not ask

@@ -11,9 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from contract.errors import Category
@@ -26,6 +23,7 @@ from grants.state_redis import MEMORY, SPENT, beginning, check_fit, instant, rev
 from grants.state_rows import holds_leaves, revocations_of
 from grants.state_script import LOOK
 from grants.state_seen import SeenFile, Sighting
+from grants.state_server import StateServer
 
 _TRIES: Final = 5
 _BETWEEN_S: Final = 0.02
@@ -70,9 +68,9 @@ async def read_memory(settings: Settings, *, leaf: str = "", until: float = 0.0)
 
 async def _in_redis(url: str, leaf: str, until: float, sighting: Sighting | None) -> Held:
     try:
-        client = Redis.from_url(url, decode_responses=True, retry=Retry(NoBackoff(), 0))
-        async with asyncio.timeout(BUDGET), client:
-            told = await cast(Any, client.eval(LOOK, 2, MEMORY, SPENT, repr(until)))
+        server = StateServer(url, key=MEMORY, waiting=BUDGET)
+        async with asyncio.timeout(BUDGET), server:
+            told = await server.ask(lambda client: cast(Any, client.eval(LOOK, 2, MEMORY, SPENT, repr(until))))
         check_fit(told[:_FACTS])
         server, count, pairs, leaves = told[_FACTS:]
         held = dict(zip(pairs[::2], pairs[1::2], strict=True))

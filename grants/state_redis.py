@@ -15,18 +15,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-import redis
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
-from redis.retry import Retry as SyncRetry
 
 from contract.errors import Category, DatasetAgentError
 from contract.grant import VerifiedGrant
@@ -52,6 +48,7 @@ from grants.state import (
 )
 from grants.state_script import ASK, ASK_SHA, REVOKE
 from grants.state_seen import SeenFile
+from grants.state_server import StateServer
 
 # one hash tag: the keys of one script live in one slot of a cluster
 _PREFIX: Final = "{dataset-agent}:state:2:"
@@ -60,7 +57,6 @@ MEMORY: Final = _PREFIX + "memory"
 SPENT: Final = _PREFIX + "spent"
 """A sorted set of spent leaves by the instant at which they are forgotten."""
 _REVOKED: Final = "revoked "
-_CONNECTIONS: Final = 32
 _FOREIGN: Final = "the state store holds what this program did not write"
 _MAX_INSTANT: Final = 2**53
 # A server that is away (TimeoutError is an OSError), and one that holds what is no answer of ours.
@@ -103,16 +99,7 @@ class RedisState:
         self._budget = budget
         self._seen_file = SeenFile(seen_file)
         self._seen: Progress | None = None
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=_CONNECTIONS,
-            timeout=budget,
-            decode_responses=True,
-            socket_timeout=budget,
-            socket_connect_timeout=budget,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._redis: Redis = Redis.from_pool(pool)
+        self._server = StateServer(url, key=MEMORY, waiting=budget)
 
     @classmethod
     def reach(cls, url: str, *, budget: float = BUDGET, seen_file: Path | None = None) -> RedisState:
@@ -120,7 +107,7 @@ class RedisState:
         try:
             return cls(url, budget=budget, seen_file=seen_file)
         except ValueError as error:
-            raise fault("url", "DATASET_AGENT_STATE_URL must start with redis://, rediss:// or unix://") from error
+            raise fault("url", f"DATASET_AGENT_STATE_URL cannot be used: {error}") from None
 
     @classmethod
     def open(cls, url: str, *, now: float, budget: float = BUDGET, seen_file: Path | None = None) -> RedisState:
@@ -130,26 +117,11 @@ class RedisState:
         ``grants.state.not_durable``, ``grants.state.replica`` or ``grants.state.seen``.
         """
         store = cls.reach(url, budget=budget, seen_file=seen_file)
-        client = redis.Redis.from_url(
-            url,
-            decode_responses=True,
-            socket_timeout=budget,
-            socket_connect_timeout=budget,
-            retry=SyncRetry(NoBackoff(), 0),
-        )
         sighting = store._seen_file.read()
         seen, lost = (None, False) if sighting is None else (sighting.progress, sighting.put_back)
-        try:
-            with client:
-                number = new_id("ask")
-                asked = _Question(now=now, lost=lost).arguments(number, seen)
-                store._seen = _read(client.eval(ASK, 2, MEMORY, SPENT, *asked), number).progress
-        except _DOWN as error:
-            raise fault(
-                "unavailable",
-                f"the state store does not answer ({type(error).__name__}); start it or correct DATASET_AGENT_STATE_URL",
-                Category.UNAVAILABLE,
-            ) from error
+        # A loop of its own, whose connections end with it: this is called before and within loops.
+        with ThreadPoolExecutor(1) as thread:
+            store._seen = thread.submit(asyncio.run, _begin(url, now, budget, seen, lost)).result()
         store._seen_file.keep(store._seen)
         return store
 
@@ -167,15 +139,17 @@ class RedisState:
         judge(grant, names, answer.marks, armed=answer.armed, clock=answer.clock)
 
     async def revoke(self, kind: RevocationKind, value: str, *, not_before: float) -> None:
-        value = check_revocation(kind, value, not_before)
+        value, not_before = check_revocation(kind, value, not_before), float(not_before)
         async with self._reaching("the state store does not take the revocation"):
             check_fit(
-                await cast(Any, self._redis.eval(REVOKE, 1, MEMORY, _field(kind, value), repr(float(not_before))))
+                await self._server.ask(
+                    lambda server: cast(Any, server.eval(REVOKE, 1, MEMORY, _field(kind, value), repr(not_before)))
+                )
             )
 
     async def revocations(self) -> list[Revocation]:
         async with self._reaching("the state store cannot be read"):
-            return revocations_in(await cast(Any, self._redis.hgetall(MEMORY)))
+            return revocations_in(await self._server.ask(lambda server: cast(Any, server.hgetall(MEMORY))))
 
     async def health(self) -> None:
         async with self._reaching("the state store does not answer"):
@@ -183,24 +157,18 @@ class RedisState:
 
     async def close(self) -> None:
         self._seen_file.keep(self._seen)
-        await self._redis.aclose()
-        await self._redis.connection_pool.disconnect()
+        await self._server.close()
 
     async def _judged(self, question: _Question) -> _Answer:
         try:
             async with asyncio.timeout(self._budget):
                 answer = await self._ask(question)
         except (*_DOWN, DatasetAgentError) as error:
-            if isinstance(error, RedisConnectionError):
-                await self._let_go()
+            if isinstance(error, DatasetAgentError):
+                await self._server.lost()
             raise unavailable() from error
         self._seen_file.keep(self._seen, soon=True)
         return answer
-
-    async def _let_go(self) -> None:
-        """Where one connection broke the idle ones most likely did: one call meets the end of a server, not each."""
-        with suppress(RedisError, OSError):
-            await self._redis.connection_pool.disconnect(inuse_connections=False)
 
     @asynccontextmanager
     async def _reaching(self, otherwise: str) -> AsyncIterator[None]:
@@ -213,14 +181,33 @@ class RedisState:
     async def _ask(self, question: _Question) -> _Answer:
         number = new_id("ask")
         asked = [MEMORY, SPENT, *question.arguments(number, self._seen)]
-        try:
-            told = await cast(Any, self._redis.evalsha(ASK_SHA, 2, *asked))
-        except NoScriptError:  # a server that just started, or was told to forget its scripts
-            told = await cast(Any, self._redis.eval(ASK, 2, *asked))
-        answer = _read(told, number)
+        answer = _read(await self._server.ask(lambda server: _run(server, asked)), number)
         if question.now is not None and (self._seen is None or self._seen.behind(answer.progress)):
             self._seen = answer.progress
         return answer
+
+
+async def _run(server: Redis, asked: Sequence[str]) -> Any:
+    try:
+        return await cast(Any, server.evalsha(ASK_SHA, 2, *asked))
+    except NoScriptError:  # a server that just started, or was told to forget its scripts
+        return await cast(Any, server.eval(ASK, 2, *asked))
+
+
+async def _begin(url: str, now: float, budget: float, seen: Progress | None, lost: bool) -> Progress:
+    """What a memory that is armed has come to. Raises as ``RedisState.open``."""
+    number = new_id("ask")
+    asked = _Question(now=now, lost=lost).arguments(number, seen)
+    try:
+        async with asyncio.timeout(budget), StateServer(url, key=MEMORY, waiting=budget) as server:
+            told = await server.ask(lambda client: cast(Any, client.eval(ASK, 2, MEMORY, SPENT, *asked)))
+            return _read(told, number).progress
+    except _DOWN as error:
+        raise fault(
+            "unavailable",
+            f"the state store does not answer ({type(error).__name__}); start it or correct DATASET_AGENT_STATE_URL",
+            Category.UNAVAILABLE,
+        ) from error
 
 
 def _read(told: Any, number: str) -> _Answer:

@@ -207,7 +207,7 @@ async def test_an_answer_to_another_question_is_no_answer(redis_world: RedisWorl
     """As where a connection is a reply behind: the reply to one leaf must not spend another."""
     store = redis_world.open(NOW)
     await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    pool = store._redis.connection_pool
+    pool = store._server._client(store._server._place.nodes[0]).connection_pool
     connection = await pool.get_connection()
     reply = await asked(connection, store, accept(make_chain()))
     held, connection.read_response = connection.read_response, replaying(reply)

@@ -1,0 +1,89 @@
+"""The Redis server that holds the memory, also where sentinels or a cluster say which one that is.
+
+A server that only moved is followed within the caller's budget: it ran nothing. Whatever else
+fails is not asked again, since it may have spent the leaf; the next question looks for the server anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.exceptions import ConnectionError as Disconnected
+from redis.exceptions import MovedError, ReadOnlyError, RedisError
+
+from contract.redis_options import Address, read_place
+from contract.redis_route import route_to
+
+T = TypeVar("T")
+_CONNECTIONS: Final = 32
+_HOPS: Final = 3
+
+
+class StateServer:
+    """``key`` decides which server of a cluster is asked. ``waiting`` seconds at most for a free connection."""
+
+    def __init__(self, url: str, *, key: str, waiting: float) -> None:
+        """Raises ``ValueError`` with what is wrong with the URL, or its files of TLS."""
+        self._place = read_place(url)
+        self._place.check_files()
+        self._route = route_to(self._place)
+        self._key = key
+        self._waiting = waiting
+        self._clients: dict[Address, Redis] = {}
+
+    async def ask(self, question: Callable[[Redis], Awaitable[T]]) -> T:
+        """What ``question`` returns of the server's client. Raises what the client raises."""
+        for _ in range(_HOPS):
+            address = self._route.known(self._key) or await self._route.find(self._key)
+            try:
+                return await question(self._client(address))
+            except MovedError as error:
+                # A slot on its way (ASK, TRYAGAIN) has half of the memory: that is no answer.
+                self._route.moved(self._key, (error.host or address[0], error.port))
+            except (Disconnected, ReadOnlyError, asyncio.CancelledError) as error:
+                await self._lost(address, broken=isinstance(error, Disconnected))
+                raise
+        raise Disconnected("the servers send each other's keys in circles")
+
+    async def lost(self) -> None:
+        """Whoever answered is not the primary."""
+        address = self._route.known(self._key)
+        if address is not None:
+            await self._lost(address, broken=self._route.follows)
+
+    async def __aenter__(self) -> StateServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.aclose()
+            await client.connection_pool.disconnect()
+
+    async def _lost(self, address: Address, *, broken: bool) -> None:
+        """Where one connection broke the idle ones most likely did: one call meets the end of a server, not each."""
+        self._route.lost(address)
+        if broken and address in self._clients:
+            with suppress(RedisError, OSError):
+                await self._clients[address].connection_pool.disconnect(inuse_connections=False)
+
+    def _client(self, address: Address) -> Redis:
+        found = self._clients.get(address)
+        if found is None:
+            pool = BlockingConnectionPool(
+                connection_class=self._place.connection_class(),
+                max_connections=_CONNECTIONS,
+                timeout=self._waiting,
+                decode_responses=True,
+                **self._place.where(address),
+                **self._place.connection_kwargs(),
+            )
+            found = self._clients[address] = Redis.from_pool(pool)
+        return found
