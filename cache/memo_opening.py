@@ -22,7 +22,7 @@ def open_memo(settings: Settings) -> Memo | None:
     if settings.memo_ttl == 0:
         return None
     if settings.memo_url is not None:
-        store: RedisStore | SqliteStore = RedisStore.connect(settings.memo_url)
+        store: RedisStore | SqliteStore = RedisStore.connect(settings.memo_url, setting="DATASET_AGENT_MEMO_URL")
     else:
         store = SqliteStore(settings.home / "root" / MEMO_FILE, max_bytes=settings.memo_max_bytes)
     return Memo(store, MemoKeys(load_memo_secret(settings)), ttl_s=settings.memo_ttl)

@@ -66,19 +66,16 @@ def _without_asking(found: list[Token]) -> list[Token]:
         is_small = token.kind == "word" and (token.raw.islower() or (at == 0 and token.raw.istitle()))
         if leads and is_small and token.text in _QUESTIONS:
             out.append(replace(token, kind="asking"))
-        elif (
-            is_small
-            and (token.text in NEUTRAL or (leads and token.text in AFTER_ASKING))
-            or leads
-            and is_small
-            and token.text == "do"
-            and not out
-        ):
+        elif is_small and (token.text in NEUTRAL or (leads and _is_polite(token.text, before))):
             continue
         else:
             leads = False
             out.append(token)
     return out
+
+
+def _is_polite(word: str, before: str) -> bool:
+    return word in AFTER_ASKING or (word, before) in (("do", ""), ("to", "want"))
 
 
 def _with_relative(found: list[Token]) -> list[Token]:
