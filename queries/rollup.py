@@ -34,16 +34,17 @@ _DIGITS: Final = 80
 Row = Sequence[Any]
 Kind = Literal["count", "sum", "min", "max", "average"]
 Values = Mapping[str, Any]
+Open = Literal["empty", "null"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDimension:
-    """A grouped result column, by its place. ``open_when_empty``: an empty list chooses every value."""
+    """A grouped result column, by its place. ``opens`` says which list chooses every value: an empty one, or NULL."""
 
     place: int
     range: tuple[str, str] | None = None
     one_of: str | None = None
-    open_when_empty: bool = False
+    opens: Open = None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -57,17 +58,13 @@ class PlannedDimension:
                 return False
         if self.one_of is None:
             return True
-        held, wanted = source[self.one_of], asked[self.one_of]
-        if self.open_when_empty and (not held or not wanted):
-            return not held
-        return set(wanted) <= set(held)
+        held, wanted = self._chosen(source), self._chosen(asked)
+        return held is None or (wanted is not None and wanted <= held)
 
     def test(self, asked: Values) -> Callable[[Any], bool]:
         """Whether ``asked`` chooses a value, as the template's conditions do: NULL meets none."""
         first, end = (asked[name] for name in self.range) if self.range is not None else (None, None)
-        items = None if self.one_of is None else set(asked[self.one_of])
-        if items is not None and not items and self.open_when_empty:
-            items = None
+        items = self._chosen(asked)
 
         def chosen(value: Any) -> bool:
             if self.range is not None and (value is None or not first <= value < end):
@@ -75,6 +72,13 @@ class PlannedDimension:
             return items is None or value in items
 
         return chosen
+
+    def _chosen(self, values: Values) -> set[Any] | None:
+        """The values that the list chooses, ``None`` for every one."""
+        items = None if self.one_of is None else values[self.one_of]
+        if items is None or (self.opens == "empty" and not items):
+            return None
+        return set(items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,16 +60,29 @@ def member(node: exp.Expr, inner: exp.Expr, name: str) -> Nodes:
     return [found] if found is not None and same(node.this.unnest(), inner) else []
 
 
-def member_or_all(node: exp.Expr, inner: exp.Expr, name: str) -> Nodes:
+def member_or_empty(node: exp.Expr, inner: exp.Expr, name: str) -> Nodes:
     """``ARRAY_LENGTH(@name) = 0 OR inner IN UNNEST(@name)``: an empty list lets every value through."""
-    if type(node) is not exp.Or:
+    first, held = _either(node, inner, name)
+    if type(first) is not exp.EQ or type(first.this) is not exp.ArraySize:
         return []
-    size, held = node.this.unnest(), member(node.expression.unnest(), inner, name)
-    if type(size) is not exp.EQ or type(size.this) is not exp.ArraySize or not held:
-        return []
-    found, none = parameter_of(size.this.this, name), size.expression
+    found, none = parameter_of(first.this.this, name), first.expression
     zero = isinstance(none, exp.Literal) and not none.is_string and none.name == "0"
     return [found, *held] if found is not None and zero else []
+
+
+def member_or_null(node: exp.Expr, inner: exp.Expr, name: str) -> Nodes:
+    """``@name IS NULL OR inner IN UNNEST(@name)``: a list that is not given lets every value through."""
+    first, held = _either(node, inner, name)
+    if type(first) is not exp.Is or not isinstance(first.expression, exp.Null):
+        return []
+    found = parameter_of(first.this.unnest(), name)
+    return [found, *held] if found is not None else []
+
+
+def _either(node: exp.Expr, inner: exp.Expr, name: str) -> tuple[exp.Expr | None, Nodes]:
+    """What stands before ``OR inner IN UNNEST(@name)``, and the nodes of that."""
+    held = member(node.expression.unnest(), inner, name) if type(node) is exp.Or else []
+    return (node.this.unnest(), held) if held else (None, [])
 
 
 def shown_in(value: exp.Expr, name: str, levels: Iterable[str]) -> tuple[exp.Expr, set[str], Nodes]:

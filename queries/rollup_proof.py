@@ -19,8 +19,18 @@ from contract.schema import Parameter, SqlType
 from queries.errors import Refused, TemplateError, written_name
 from queries.names import output_names
 from queries.resolve import base_table
-from queries.rollup import Kind, OrderTerm, PlannedDimension, PlannedMeasure, RollupPlan
-from queries.rollup_forms import Nodes, below, conjuncts, from_on, member, member_or_all, same, shown_in
+from queries.rollup import Kind, Open, OrderTerm, PlannedDimension, PlannedMeasure, RollupPlan
+from queries.rollup_forms import (
+    Nodes,
+    below,
+    conjuncts,
+    from_on,
+    member,
+    member_or_empty,
+    member_or_null,
+    same,
+    shown_in,
+)
 from queries.template import Template
 from queries.typed import source_type, type_of
 
@@ -63,8 +73,6 @@ def _check_template(template: Template, rollup: Rollup) -> None:
         parameter = template.parameter(role)
         if parameter is None:
             raise Refused(f"@{role} is not a declared parameter")
-        if parameter.nullable:
-            raise Refused(f"@{role} may be NULL, and then chooses nothing")
 
 
 @dataclass(slots=True)
@@ -75,7 +83,7 @@ class _Proof:
     rollup: Rollup
     _seen: set[int] = field(default_factory=set)
     _inner: dict[str, exp.Expr] = field(default_factory=dict)
-    _open: set[str] = field(default_factory=set)
+    _open: dict[str, Open] = field(default_factory=dict)
 
     def plan(self) -> RollupPlan:
         select = _only_select(self.template.tree())
@@ -94,7 +102,7 @@ class _Proof:
         return RollupPlan(
             results=self.template.results,
             dimensions=tuple(
-                PlannedDimension(places[name], declared.range, declared.one_of, declared.one_of in self._open)
+                PlannedDimension(places[name], declared.range, declared.one_of, self._open.get(declared.one_of or ""))
                 for name, declared in self.rollup.dimensions.items()
             ),
             measures=tuple(_planned(name, kind, self.rollup, places, measures) for name, kind in kinds.items()),
@@ -116,7 +124,12 @@ class _Proof:
         inner: exp.Expr = value
         if keep is not None:
             parameter = self._parameter(keep.parameter)
-            if set(parameter.values) != levels or parameter.repeated or len(parameter.values) != len(levels):
+            if (
+                set(parameter.values) != levels
+                or parameter.repeated
+                or parameter.nullable
+                or len(parameter.values) != len(levels)
+            ):
                 raise Refused(f"@{keep.parameter} is not one text of exactly the levels", value)
             inner, shown, nodes = shown_in(value, keep.parameter, levels)
             self._seen |= {id(node) for node in nodes}
@@ -154,13 +167,16 @@ class _Proof:
                 (first, from_on),
                 (end, below),
                 (declared.one_of, member),
-                (declared.one_of, member_or_all),
+                (declared.one_of, member_or_empty),
+                (declared.one_of, member_or_null),
             )
             for role, form in forms:
                 found = form(node, self._inner[name], role) if role is not None else []
                 if found and role is not None:
                     self._seen |= {id(parameter) for parameter in found}
-                    self._open |= {role} if form is member_or_all else set()
+                    self._open[role] = (
+                        "empty" if form is member_or_empty else "null" if form is member_or_null else None
+                    )
                     return role
         return None
 
@@ -169,6 +185,8 @@ class _Proof:
         kind = type_of(self._inner[name]).name
         for role in declared.roles:
             parameter = self._parameter(role)
+            if parameter.nullable and self._open.get(role) != "null":
+                raise Refused(f"@{role} may be NULL, and then chooses nothing", self._inner[name])
             if parameter.type is not kind or parameter.repeated != (role == declared.one_of):
                 raise Refused(f"@{role} is not of the type of {name}, {kind}", self._inner[name])
         if declared.range is not None and kind not in _RANGED:

@@ -23,7 +23,7 @@ PARAMETERS: Final = (
     parameter("from_day:DATE"),
     parameter("to_day:DATE"),
     parameter("sites:STRING[]", default=[]),
-    parameter("lines:INT64[]"),
+    parameter("lines:INT64[]", nullable=True),
     parameter("least:INT64"),
     parameter("per:STRING", values=["all", "day_site", "site_line", "day", "none"], default="all"),
 )
@@ -62,7 +62,7 @@ SELECT
 FROM fills AS f
 WHERE f.day >= @from_day AND f.day < @to_day
   AND (ARRAY_LENGTH(@sites) = 0 OR f.site IN UNNEST(@sites))
-  AND f.line IN UNNEST(@lines)
+  AND (@lines IS NULL OR f.line IN UNNEST(@lines))
   AND (f.units IS NULL OR f.units >= @least)
 GROUP BY day, site, line
 ORDER BY total DESC, site, day DESC
@@ -125,7 +125,7 @@ def calls(rng: random.Random) -> dict[str, Any]:
         "from_day": str(FIRST + dt.timedelta(days=days[0])),
         "to_day": str(FIRST + dt.timedelta(days=days[1])),
         "sites": chosen(list(SITES)) if rng.random() < 0.7 else [],
-        "lines": [rng.randrange(-1, 4), *chosen([-1, 0, 1, 2, 3])],
+        "lines": [rng.randrange(-1, 4), *chosen([-1, 0, 1, 2, 3])] if rng.random() < 0.7 else None,
         "least": rng.choice([-1000, -1000, 0]),
         "per": rng.choice(list(LEVELS)),
     }
@@ -139,11 +139,12 @@ def narrower(rng: random.Random, wide: dict[str, Any]) -> dict[str, Any]:
     stop = rng.choice([span, span, rng.randrange(start, span + 1)])
     levels = [name for name, kept in LEVELS.items() if set(kept) <= set(LEVELS[wide["per"]])]
     sites = wide["sites"] or (list(SITES) if rng.random() < 0.5 else [])
+    lines = wide["lines"] if wide["lines"] is not None else rng.choice([None, [-1, 0, 1, 2, 3]])
     return {
         **wide,
         "from_day": str(first + dt.timedelta(days=start)),
         "to_day": str(first + dt.timedelta(days=stop)) if span else wide["to_day"],
         "sites": rng.sample(sites, rng.randrange(1, len(sites) + 1)) if sites else [],
-        "lines": rng.sample(wide["lines"], rng.randrange(0, len(wide["lines"]) + 1)),
+        "lines": rng.sample(lines, rng.randrange(0, len(lines) + 1)) if lines else wide["lines"],
         "per": rng.choice(levels),
     }

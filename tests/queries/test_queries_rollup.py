@@ -107,6 +107,8 @@ COVERED = {
     "another case": ({"sites": ["Basel"]}, {"sites": ["basel"]}, False),
     "no line": ({}, {"lines": []}, True),
     "a line more": ({}, {"lines": [0, 1, 2, 3]}, False),
+    "lines of all": ({"lines": None}, {"lines": [7]}, True),
+    "all of some lines": ({}, {"lines": None}, False),
     "a coarser grain": ({}, {"per": "day"}, True),
     "a finer grain": ({"per": "day"}, {"per": "day_site"}, False),
     "another grain": ({"per": "day_site"}, {"per": "site_line"}, False),

@@ -69,6 +69,7 @@ def test_what_is_declared_and_done_is_proven() -> None:
         ("GROUP BY f.day, f.site", "GROUP BY day, site"),
         ("ORDER BY f.day, f.site", "ORDER BY COUNT(*) DESC, total"),
         ("f.site IN UNNEST(@sites)", "(ARRAY_LENGTH(@sites) = 0 OR f.site IN UNNEST(@sites))"),
+        ("f.site IN UNNEST(@sites)", "(@sites IS NULL OR f.site IN UNNEST(@sites))"),
         ("f.site IN UNNEST(@sites)", "f.site IN UNNEST(@sites) AND f.units > @least"),
         ("SUM(f.grams)", "SUM(f.grams * @least)"),
     ],
@@ -89,6 +90,8 @@ REFUSED = {
     "a set of another column": ("f.site IN UNNEST(@sites)", "f.lot IN UNNEST(@sites)", "site by @sites once", 8),
     "a set that is open otherwise": ("f.site IN UNNEST(@sites)", "(ARRAY_LENGTH(@sites) = 1 OR f.site IN UNNEST(@sites))", "site by @sites once", 8),
     "a set that another one opens": ("f.site IN UNNEST(@sites)", "(ARRAY_LENGTH(@other) = 0 OR f.site IN UNNEST(@sites))", "site by @sites once", 8),
+    "a set that is open where another one is not given": ("f.site IN UNNEST(@sites)", "(@other IS NULL OR f.site IN UNNEST(@sites))", "site by @sites once", 8),
+    "a set that is open where it is given": ("f.site IN UNNEST(@sites)", "(@sites IS NOT NULL OR f.site IN UNNEST(@sites))", "site by @sites once", 8),
     "a set with something beside it": ("f.site IN UNNEST(@sites)", "(f.units = 0 OR f.site IN UNNEST(@sites))", "site by @sites once", 8),
     "a bound used in a measure": ("SUM(f.grams)", "SUM(IF(f.day = @first, f.grams, NULL))", "@first has a role and is used for something else", 6),
     "a bound used in a condition": ("f.day < @last", "f.day < @last AND (f.units = 1 OR f.day <> @last)", "@last has a role and is used", 8),
@@ -182,8 +185,29 @@ def test_a_mean_needs_its_sum_and_the_count_of_the_same_values_beside_it() -> No
         ({"sites": parameter("sites:STRING[]", nullable=True)}, "@sites may be NULL"),
     ],
 )
-def test_a_parameter_with_a_role_is_never_null(held: dict[str, Any], why: str) -> None:
+def test_a_parameter_that_chooses_nothing_where_it_is_null_has_no_role(held: dict[str, Any], why: str) -> None:
     assert why in told(short(**held))
+
+
+def test_a_list_may_be_null_where_that_chooses_everything() -> None:
+    nullable = parameter("sites:STRING[]", nullable=True)
+    loaded = short("f.site IN UNNEST(@sites)", "(@sites IS NULL OR f.site IN UNNEST(@sites))", sites=nullable)
+    (site,) = [held for held in prove_rollup(loaded, Rollup.model_validate(SAYS)).dimensions if held.one_of]
+    asked = [{"sites": value} for value in (None, [], ["a"], ["a", "b"])]
+    assert [[site.covers(one, other) for other in asked] for one in asked] == [
+        [True, True, True, True],
+        [False, True, False, False],
+        [False, True, True, False],
+        [False, True, True, True],
+    ]
+    assert [[site.test(one)(value) for value in (None, "a", "c")] for one in asked] == [
+        [True, True, True],
+        [False, False, False],
+        [False, True, False],
+        [False, True, False],
+    ]
+    empty = "(ARRAY_LENGTH(@sites) = 0 OR f.site IN UNNEST(@sites))"
+    assert "@sites may be NULL" in told(short("f.site IN UNNEST(@sites)", empty, sites=nullable))
 
 
 def test_a_range_is_of_what_has_one_order_everywhere_and_converts_nothing() -> None:
