@@ -37,12 +37,14 @@ _FLAGS: Final = {"true": True, "false": False}
 class AdminDoor:
     """ASGI middleware before the gate of clients: it answers below ``/admin`` and passes everything else on."""
 
-    def __init__(self, app: ASGIApp, desk: CacheDesk, token: Callable[[], AdminToken | None]) -> None:
+    def __init__(
+        self, app: ASGIApp, desk: CacheDesk, token: Callable[[], AdminToken | None], *, burst: float = _BURST
+    ) -> None:
         self._app = app
         self._token = token
         self._walking = asyncio.Lock()
         self._waiting = 0
-        self._rate = _Rate()
+        self._rate = _Rate(burst)
         self._routes: Mapping[tuple[str, str], Callable[[Members], Awaitable[dict[str, Any]]]] = {
             ("GET", "keys"): lambda asked: _keys(desk, asked),
             ("GET", "stats"): lambda asked: _bare(asked, desk.stats),
@@ -102,11 +104,11 @@ class AdminDoor:
 class _Rate:
     """So many requests at once, and so many a second after that: work behind the token is not free."""
 
-    def __init__(self) -> None:
-        self._left, self._at = _BURST, 0.0
+    def __init__(self, burst: float) -> None:
+        self._burst, self._left, self._at = burst, burst, 0.0
 
     def take(self, now: float) -> None:
-        self._left = min(_BURST, self._left + (now - self._at) * _PER_SECOND)
+        self._left = min(self._burst, self._left + (now - self._at) * _PER_SECOND)
         self._at = now
         if self._left < 1:
             raise _fault(Category.RATE_LIMITED, "rate", f"at most {_PER_SECOND:.0f} requests a second: try again later")
