@@ -105,14 +105,11 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         return await fault(request, error.fault)
 
     contexts = GovernedContextBuilder()
+    app.router.routes.extend(jsonrpc_routes(handler, contexts))  # first: nearly every request is for it
     # Before the SDK's, whose tenant mount would swallow every path of two parts.
     _add_public_routes(app, lifecycle)
     app.router.routes.append(Route(PATH, ResultsDoor(service)))
-    add_a2a_routes_to_fastapi(
-        app,
-        jsonrpc_routes=jsonrpc_routes(handler, contexts),
-        rest_routes=rest_routes(handler, contexts),
-    )
+    add_a2a_routes_to_fastapi(app, rest_routes=rest_routes(handler, contexts))
     return app
 
 

@@ -43,7 +43,15 @@ from remote_agent.caller import Caller
 from remote_agent.door import FollowUp, subscription_request, to_request, to_task, without_rows
 from remote_agent.events import ending, updates, working
 from remote_agent.half_calls import HalfCalls
-from remote_agent.incoming import TERMINAL, caller_of, check_follow_up, check_message, grants_of, require_extension
+from remote_agent.incoming import (
+    TERMINAL,
+    caller_of,
+    check_follow_up,
+    check_message,
+    check_required,
+    grants_of,
+    require_extension,
+)
 from remote_agent.outcome import Answer, Request
 from remote_agent.proposal import call_of
 from remote_agent.protocol import NoPushNotifications, NotNow
@@ -83,8 +91,8 @@ class GovernedRequestHandler(NoPushNotifications):
         self._running: dict[str, Running] = {}
         self._clock = clock
 
-    @validate_request_params
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+        check_required(params)
         caller, running = self._begin(params, context, "SendMessage")
         async with running.watched():
             if params.configuration.return_immediately and self._may_detach(caller):

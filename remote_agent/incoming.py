@@ -15,6 +15,7 @@ from a2a.utils.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
+from a2a.utils.proto_utils import validate_proto_required_fields
 
 from contract.call import ARROW_MEDIA_TYPE, RESULT_MEDIA_TYPE
 from contract.extension import EXTENSION_URI
@@ -55,6 +56,17 @@ def grants_of(context: ServerCallContext) -> tuple[str, ...]:
 def require_extension(context: ServerCallContext) -> None:
     if EXTENSION_URI not in context.requested_extensions:
         raise ExtensionSupportRequiredError(message=f"activate {EXTENSION_URI} in the A2A-Extensions header")
+
+
+def check_required(params: SendMessageRequest) -> None:
+    """What the protocol requires to be there, as ``validate_request_params`` asks it. Raises ``InvalidParamsError``.
+
+    The SDK walks every field of every part for it, which costs more than to verify a signature:
+    only where something may be missing.
+    """
+    message, push = params.message, params.configuration.HasField("task_push_notification_config")
+    if push or not (message.message_id and message.role and message.parts):
+        validate_proto_required_fields(params)
 
 
 def check_message(params: SendMessageRequest) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from a2a.auth.user import UnauthenticatedUser
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import (
     Message,
+    Part,
+    Role,
     SendMessageConfiguration,
     SendMessageRequest,
     Task,
@@ -23,9 +27,10 @@ from a2a.utils.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
+from a2a.utils.proto_utils import validate_proto_required_fields
 
 from contract.extension import EXTENSION_URI
-from remote_agent.incoming import caller_of, check_follow_up, check_message, require_extension
+from remote_agent.incoming import caller_of, check_follow_up, check_message, check_required, require_extension
 
 
 def asked(message: Message | None = None, **configuration: object) -> SendMessageRequest:
@@ -55,6 +60,28 @@ def test_a_message_wants_a_form_that_there_is_and_no_push() -> None:
         check_message(asked(accepted_output_modes=["text/html"]))
     with pytest.raises(PushNotificationNotSupportedError):
         check_message(asked(task_push_notification_config=TaskPushNotificationConfig(url="https://a.example")))
+
+
+@pytest.mark.parametrize("url", [None, "", "https://a.example"])
+@pytest.mark.parametrize("message_id", ["", "m"])
+@pytest.mark.parametrize("role", [Role.ROLE_UNSPECIFIED, Role.ROLE_USER])
+@pytest.mark.parametrize("parts", [[], [Part()], [Part(text="t"), Part(raw=b"r")]])
+def test_what_the_protocol_requires_is_there(url: str | None, message_id: str, role: Role, parts: list[Part]) -> None:
+    push = {} if url is None else {"task_push_notification_config": TaskPushNotificationConfig(url=url)}
+    params = asked(Message(message_id=message_id, role=role, parts=parts), **push)
+    assert fault_of(check_required, params) == fault_of(validate_proto_required_fields, params)
+
+
+def test_no_message_is_none() -> None:
+    assert fault_of(check_required, SendMessageRequest()) is not None
+
+
+def fault_of(check: Callable[[SendMessageRequest], None], params: SendMessageRequest) -> str | None:
+    try:
+        check(params)
+    except InvalidParamsError as error:
+        return f"{error.message} {error.data}"
+    return None
 
 
 @pytest.mark.parametrize("member", ["message_id", "task_id", "context_id"])
