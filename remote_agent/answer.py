@@ -85,10 +85,11 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         if underway.detached:
             trail.found = found = await set_aside(authority, call, found, service)
         await recheck(authority, call, world, service)
-        statement = describe(authority, call, supplied, found, request, service)
+        told = found.withheld(service.clock()) if call.restricted else found
+        statement = describe(authority, call, supplied, told, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
-        return release(authority, call, found, receipt, envelope, service)
+        return release(authority, call, told, receipt, envelope, service)
 
     with reported_to(underway.progress), underway.used(lambda: service.spool.drop_unreleased(request.task_id)):
         try:
@@ -263,9 +264,13 @@ async def recheck(authority: Authority, call: BoundCall, world: World | None, se
     ``world`` is the one that the call was admitted under and its rows are of; ``None`` where these may differ.
     """
     await service.state.recheck(authority.grant, policy=policy_of(authority), now=service.clock())
-    while (present := service.world) is not world:
+    if service.world is world and world.evaluator.version() == authority.decision.policy_version:
+        return
+    while True:
+        present = service.world
         await readmit(authority, call, present, service.clock())
-        world = present
+        if service.world is present:
+            return
 
 
 async def readmit(authority: Authority, call: BoundCall, world: World, now: float) -> None:
