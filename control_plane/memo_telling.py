@@ -63,7 +63,8 @@ def _without_asking(found: list[Token]) -> list[Token]:
     leads = True  # nothing but asking so far
     for at, token in enumerate(found):
         before = found[at - 1].text if at else ""
-        is_small = token.kind == "word" and (token.raw.islower() or (at == 0 and token.raw.istitle()))
+        opens = at == 0 and token.raw.istitle() and token.raw != "A"
+        is_small = token.kind == "word" and (token.raw.islower() or opens)
         if leads and is_small and token.text in _QUESTIONS:
             out.append(replace(token, kind="asking"))
         elif is_small and (token.text in NEUTRAL or (leads and _is_polite(token.text, before))):
