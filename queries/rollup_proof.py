@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
 from sqlglot import exp
 
@@ -52,7 +52,8 @@ def prove_rollup(template: Template, rollup: Rollup) -> RollupPlan:
     """The plan by which results of ``template`` are computed from stored ones. Raises ``TemplateError``."""
     try:
         _check_template(template, rollup)
-        return _Proof(template, rollup).plan()
+        declared = {parameter.name: parameter for parameter in template.parameters}
+        return _Proof(template, rollup, declared).plan()
     except Refused as refused:
         raise TemplateError(template.name, refused.line, f"rollup: {refused.message}") from refused
 
@@ -70,8 +71,7 @@ def _check_template(template: Template, rollup: Rollup) -> None:
         why = "neither a dimension nor a measure" if other[0] in declared else "no result column"
         raise Refused(f"{other[0]} is {why}")
     for role in sorted(rollup.roles):
-        parameter = template.parameter(role)
-        if parameter is None:
+        if template.parameter(role) is None:
             raise Refused(f"@{role} is not a declared parameter")
 
 
@@ -81,6 +81,7 @@ class _Proof:
 
     template: Template
     rollup: Rollup
+    _parameters: Mapping[str, Parameter]
     _seen: set[int] = field(default_factory=set)
     _inner: dict[str, exp.Expr] = field(default_factory=dict)
     _open: dict[str, Open] = field(default_factory=dict)
@@ -123,30 +124,19 @@ class _Proof:
         levels = set(keep.levels) if keep else set()
         inner: exp.Expr = value
         if keep is not None:
-            parameter = self._parameter(keep.parameter)
-            if (
-                set(parameter.values) != levels
-                or parameter.repeated
-                or parameter.nullable
-                or len(parameter.values) != len(levels)
-            ):
+            parameter = self._parameters[keep.parameter]
+            if set(parameter.values) != levels or parameter.nullable:
                 raise Refused(f"@{keep.parameter} is not one text of exactly the levels", value)
             inner, shown, nodes = shown_in(value, keep.parameter, levels)
             self._seen |= {id(node) for node in nodes}
             if shown != {level for level, kept in keep.levels.items() if name in kept}:
                 raise Refused(f"{name} is shown at other levels than declared", value)
         kind = type_of(inner)
-        if kind.nested or kind.name not in _GROUPED:
+        if kind.name not in _GROUPED:
             raise Refused(f"{name} is {kind}, whose values are not compared exactly", inner)
         if found := inner.find(exp.Parameter, exp.AggFunc):
             raise Refused(f"the dimension {name} is made of {written_name(found)}", found)
         return inner
-
-    def _parameter(self, name: str) -> Parameter:
-        found = self.template.parameter(name)
-        if found is None:
-            raise Refused(f"@{name} is not a declared parameter")
-        return found
 
     def _conditions(self, select: exp.Select) -> None:
         """Each role stands in one conjunct of WHERE, in the form that its dimension declares."""
@@ -184,10 +174,10 @@ class _Proof:
         """A comparison that converts nothing, of values that have one order everywhere."""
         kind = type_of(self._inner[name]).name
         for role in declared.roles:
-            parameter = self._parameter(role)
+            parameter = self._parameters[role]
             if parameter.nullable and self._open.get(role) != "null":
                 raise Refused(f"@{role} may be NULL, and then chooses nothing", self._inner[name])
-            if parameter.type is not kind or parameter.repeated != (role == declared.one_of):
+            if parameter.type is not kind:
                 raise Refused(f"@{role} is not of the type of {name}, {kind}", self._inner[name])
         if declared.range is not None and kind not in _RANGED:
             raise Refused(f"{name} is {kind}, of which there are no ranges here", self._inner[name])
@@ -203,11 +193,11 @@ class _Proof:
         kind: Kind = "average" if isinstance(declared, Average) else declared
         if type(value) is not _AGGREGATES[kind]:
             raise Refused(f"{name} is declared {kind}, the query has {written_name(value)}", value)
-        if isinstance(value.this, exp.Distinct) or value.expressions:
-            raise Refused(f"{name} is of distinct values, or of several: it does not add up", value)
+        if isinstance(value.this, exp.Distinct):
+            raise Refused(f"{name} is of distinct values, which do not add up", value)
         if kind == "sum" and type_of(value).name not in _SUMMED:
             raise Refused(f"{name} is a sum of FLOAT64, which depends on the order", value)
-        if kind in ("min", "max") and (type_of(value).nested or type_of(value).name not in _GROUPED):
+        if kind in ("min", "max") and type_of(value).name not in _GROUPED:
             raise Refused(f"{name} is {type_of(value)}, whose values are not compared exactly", value)
         if isinstance(declared, Average):
             self._check_average(name, declared, values)
@@ -231,15 +221,15 @@ Form = Callable[[exp.Expr, exp.Expr, str], Nodes]
 def _only_select(tree: exp.Query) -> exp.Select:
     """The query, which is one SELECT over tables, whole. Raises ``Refused``."""
     other = next((node for node in tree.walk() if node is not tree and isinstance(node, (exp.Query, exp.Window))), None)
-    if not isinstance(tree, exp.Select) or other is not None:
-        raise Refused("the query is one SELECT, without a query or window inside", other or tree)
+    if other is not None:
+        raise Refused("the query is one SELECT, without a query or window inside", other)
     unnest = next((node for node in tree.find_all(exp.Unnest) if not isinstance(node.parent, exp.In)), None)
     if unnest is not None:
         raise Refused("rows of an array are not groups of a table", unnest)
     for clause, written in _CUTS.items():
         if tree.args.get(clause) is not None:
             raise Refused(f"{written} leaves groups out", tree.args[clause])
-    return tree
+    return cast(exp.Select, tree)  # a set operation has queries inside
 
 
 def _check_groups(select: exp.Select, values: Sequence[exp.Expr], dimensions: set[int]) -> None:
@@ -248,7 +238,7 @@ def _check_groups(select: exp.Select, values: Sequence[exp.Expr], dimensions: se
     if group is None:
         raise Refused("the query has no GROUP BY", select)
     grouped = {_place(term, values) for term in group.expressions}
-    if None in grouped or grouped != dimensions:
+    if grouped != dimensions:
         raise Refused("GROUP BY is not exactly the dimensions", group)
 
 

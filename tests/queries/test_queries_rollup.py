@@ -175,6 +175,10 @@ def test_sums_of_numeric_lose_no_digit_and_means_are_rounded_half_away_from_zero
     assert held["mean"] == "-0.000000002"
 
 
+def test_what_no_engine_says_is_left_to_the_engine() -> None:
+    assert summed({"total": Decimal(1), "weighed": 0}, {"total": Decimal(1), "weighed": 0}) is None
+
+
 def test_null_counts_for_nothing() -> None:
     held = summed({"total": None, "low": None, "high": Decimal(1)}, {"total": None, "low": Decimal(2), "high": None})
     assert held is not None

@@ -8,9 +8,11 @@ import pytest
 
 from contract.minimum_group import GroupRule
 from contract.rollup import Rollup
+from contract.schema import Parameter
 from contract.scope import Sensitivity
 from queries.errors import TemplateError
 from queries.rollup_proof import prove_rollup
+from queries.supplied import SuppliedRelation
 from queries.template import Template, load_template
 from tests.queries.rollup_world import DECLARED, FILLS, PARAMETERS, ROLLUP, SQL, load, rollup
 from tests.queries.world import DATASET, parameter, results
@@ -223,7 +225,7 @@ def test_a_range_is_of_what_has_one_order_everywhere_and_converts_nothing() -> N
     assert "@first is not of the type of day" in told(load(sql, COLUMNS.replace("day:DATE", "day:INT64"), given))
 
 
-def test_small_groups_and_what_may_answer_differently_have_no_rollup() -> None:
+def test_small_groups_rows_of_others_and_what_may_answer_differently_have_no_rollup() -> None:
     rule = GroupRule(subject="fills.lot", size=5, round_counts_to=5, round_sums_to=5)
     hidden = load_template(
         SHORT.replace("f.day >= @first AND f.day < @last AND f.site IN UNNEST(@sites)", "TRUE"),
@@ -231,8 +233,20 @@ def test_small_groups_and_what_may_answer_differently_have_no_rollup() -> None:
         ceiling=Sensitivity.RESTRICTED, minimum_group=rule,
     )  # fmt: skip
     assert "groups have a minimum size" in told(hidden, dimensions={"day": {}, "site": {}})
+    bare = SHORT.replace("GROUP BY f.day, f.site\n", "")
+    assert "the query has no GROUP BY" in told(load(bare, COLUMNS, tuple(GIVEN.values())))
+    brought = SHORT.replace("FROM fills AS f", "FROM fills AS f JOIN prices AS p ON p.lot = f.lot")
+    supplied = load_template(
+        brought, name="templates/fills.sql", dataset=DATASET, tables=(FILLS,), parameters=tuple(GIVEN.values()),
+        results=results(COLUMNS), ceiling=Sensitivity.RESTRICTED, supplied=SuppliedRelation("prices", results("lot:STRING")),
+    )  # fmt: skip
+    assert "the rows come from another agent" in told(supplied)
     spread = short("COUNT(*) AS n", "STDDEV(f.units) AS n", declared=COLUMNS.replace("n:INT64", "n:FLOAT64"))
     assert "equal data may give unequal results" in told(spread)
+
+
+def replace_nullable(held: Parameter) -> Parameter:
+    return held.model_copy(update={"nullable": True})
 
 
 def grained(old: str = "", new: str = "", **changes: Any) -> str:
@@ -248,6 +262,9 @@ def test_a_grain_leaves_out_exactly_what_its_levels_say() -> None:
     assert "site is shown at other levels than declared" in grained(keep=more)
     fewer = {**keep, "levels": {**keep["levels"], "all": ["day", "site"]}}
     assert "line is shown at other levels than declared" in grained(keep=fewer)
+    open_ = tuple(replace_nullable(held) if held.name == "per" else held for held in PARAMETERS)
+    with pytest.raises(TemplateError, match="@per is not one text of exactly the levels"):
+        prove_rollup(load(SQL, DECLARED, open_), rollup())
     absent = {**keep, "levels": {name: kept for name, kept in keep["levels"].items() if name != "none"}}
     assert "@per is not one text of exactly the levels" in grained(keep=absent)
     assert "the dimension day is made of" in grained(keep=None)
