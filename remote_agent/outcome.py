@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from contract.call import RESULT_MEDIA_TYPE, Call, Operation, parse_follow_up
@@ -136,6 +136,14 @@ class Found:
     execution: Execution
     cache: CacheOutcome
     run: RunIds
+
+    def withheld(self, now: float) -> Found:
+        """The same as it is told where it may not be told whether it was stored: as of one that was made ``now``.
+
+        The ids are of this answer alone, and no engine's job is named; the ledger's row is made of what this was.
+        """
+        made = Execution(new_id("exe"), self.execution.engine, None, self.execution.tool_origin, now, now)
+        return replace(self, execution=made, run=RunIds.fresh())
 
 
 @dataclass(frozen=True, slots=True)
