@@ -8,6 +8,7 @@ without a cache answers to the typed call.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -27,6 +28,7 @@ from rich.table import Table
 from benchmarks.redisvl_peer import Redisvl
 from benchmarks.report import Figure, Section
 from benchmarks.servers import Server, free_port
+from cache.opening import open_cache
 from contract.canonical import sha256_hex
 from contract.settings import Settings
 from dataset_agent.login import identity_token
@@ -147,17 +149,17 @@ def judge_keyings(folder: Path, peer: Redisvl | None, vectorisers: Sequence[tupl
 
 
 def _ours(asked: Sequence[Ask], right: Sequence[str], agents: Agents) -> Keying:
-    keying, ran = Keying(OURS), set[str]()
+    keying = Keying(OURS)
     for ask, rows in zip(_shown(asked, "result cache"), right, strict=True):
+        kept = agents.kept()
         answer = agents.ask(ask.person, {"question": ask.question})
         if answer["result"] is None:
             keying.unanswered[ask.kind] += 1
             keying.add(ask, None, rows)
             continue
-        # Of a restricted capability it is not told: what was seen before did not run again.
-        told = answer["cache"]
-        reused = told["outcome"] == "HIT" or (told["outcome"] == "WITHHELD" and told["execution_id"] in ran)
-        ran.add(told["execution_id"])
+        # Of a restricted capability an answer does not tell; but what ran is kept.
+        outcome = answer["cache"]["outcome"]
+        reused = outcome == "HIT" or (outcome == "WITHHELD" and agents.kept() == kept)
         found = _digest(answer["result"])
         keying.misread[ask.kind] += not reused and found != rows
         keying.add(ask, found if reused else None, rows)
@@ -222,12 +224,25 @@ class Agents:
         reply = self._http.post("/ask", json=body, headers={"Authorization": f"Bearer {token}"})
         return dict(reply.raise_for_status().json())
 
+    def kept(self) -> int:
+        """How many entries the cache has."""
+        return asyncio.run(_entries(self._settings))
+
     def rows(self, ask: Ask) -> str:
         """The digest of the rows that answer the typed call."""
         answer = self.ask(ask.person, ask.call)
         if answer["result"] is None:
             raise SystemExit(f"{ask.call} was not answered: {answer['reason']}, {answer['rationale']}")
         return _digest(answer["result"])
+
+
+async def _entries(settings: Settings) -> int:
+    cache = open_cache(settings)
+    if cache.store is None:
+        return 0
+    entries = (await cache.store.stats()).entries
+    await cache.close()
+    return entries
 
 
 def _digest(result: Mapping[str, Any]) -> str:
