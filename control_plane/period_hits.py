@@ -54,6 +54,9 @@ _TIMELY: Final = re.compile(
     FLAGS,
 )
 _WORD: Final = re.compile(r"[^\W_]+")
+_NEXT: Final = re.compile(r"\s*([^\W_]+|[^\w\s])?")
+# Of a long question only what stands close by is looked at, so that reading it takes no longer than its length.
+_NEAR_CHARS: Final = 80
 _NAMED_WITHIN: Final = 3
 
 
@@ -162,7 +165,7 @@ def _period_of(question: str, item: Said, periods: Sequence[Period]) -> Period |
     """The only period there is, or the one whose name stands just before."""
     if len(periods) == 1:
         return periods[0]
-    near = set(stems(question[: item.start])[-_NAMED_WITHIN:])
+    near = set(stems(question[max(0, item.start - _NEAR_CHARS) : item.start])[-_NAMED_WITHIN:])
     named = [period for period in periods if near.issuperset(stems(period.name))]
     return named[0] if len(named) == 1 else None
 
@@ -185,14 +188,14 @@ def _said(question: str, match: re.Match[str]) -> Said:
 
 def _ends(question: str, at: int) -> bool:
     """Whether what follows a year is no unit: nothing, a mark, or a word without a meaning of its own."""
-    following = re.match(r"\s*([^\W_]+|[^\w\s])?", question[at:])
+    following = _NEXT.match(question, at)
     word = (following.group(1) or "") if following else ""
     return not word or not word[:1].isalnum() or word.lower() in STOP_WORDS or word.lower() in ("per", "vs", "s")
 
 
 def _is_turned(question: str, start: int, end: int) -> bool:
     """Whether the words around turn the time into another: *not in*, *end of*, *or later*."""
-    before = [word.lower() for word in _WORD.findall(question[:start])]
+    before = [word.lower() for word in _WORD.findall(question[max(0, start - _NEAR_CHARS) : start])]
     if tuple(before[-2:]) in _TURNED_FROM:
         return True
     while before and before[-1] in _FILLERS:
