@@ -29,7 +29,9 @@ _FIGURES: Final = frozenset({"argument", "number", "date"})
 def means_the_same(question: str, earlier: str, call: Call) -> bool:
     """Whether ``question`` means ``call``, which ``earlier`` was read as."""
     new, old = told(question, call), told(earlier, call)
-    return accounts(new, call) and accounts(old, call) and _agree(new, old, call)
+    if not all(accounts(words, call) for words in (new, old)):
+        return False
+    return _agree(new, old, call)
 
 
 def dates_are_said(question: str, call: Call) -> bool:
@@ -49,7 +51,9 @@ def accounts(words: Told, call: Call) -> bool:
 
 
 def _agree(new: Told, old: Told, call: Call) -> bool:
-    if new.cued != old.cued or not (new.cued or not new.bare or (_is_sought(new) and _is_sought(old))):
+    if new.cued != old.cued:
+        return False
+    if not new.cued and new.bare and not (_is_sought(new) and _is_sought(old)):
         return False
     every = (*new.tokens, *old.tokens)
     if any(token.kind in ("relation", "relative", "number", "unit", "sign") for token in every):
@@ -124,16 +128,18 @@ def _is_argument(token: Token, call: Call) -> bool:
 
 
 def _is_evidenced(parameter: Parameter, words: Told, call: Call) -> bool:
+    values = call.values(parameter)
+    if not values:
+        return False
     if parameter.type in NUMERIC:
         numbers = {token.text for token in words.tokens if token.kind == "number"}
-        return all(_spelt(item) in numbers for item in call.values(parameter))
+        return all(_spelt(item) in numbers for item in values)
     if parameter.type in DAY_TYPES:
         return _is_dated(parameter, words, call) or any(token.kind == "relative" for token in words.tokens)
-    if parameter.type not in (SqlType.STRING, SqlType.BOOL):
-        return False
+    # Of any other type no token is made, so no argument of it is ever said.
     name = parameter.name if parameter.type is SqlType.BOOL else label(parameter, call)
     said = {token.text.casefold() for token in words.tokens if token.kind == "argument"}
-    return all(f"{name}={item}".casefold() in said for item in call.values(parameter))
+    return all(f"{name}={item}".casefold() in said for item in values)
 
 
 def _is_dated(parameter: Parameter, words: Told, call: Call) -> bool:
@@ -146,8 +152,6 @@ def _is_dated(parameter: Parameter, words: Told, call: Call) -> bool:
 def _is_day_of(token: Token, parameter: Parameter, call: Call, before: Token | None) -> bool:
     """A day is the argument; a span of days is from its first to its last, or to the day after it."""
     values = [_day(item, call.zone) for item in call.values(parameter)] if parameter.type in DAY_TYPES else []
-    if not values or any(value is None for value in values):
-        return False
     start, end = span(token.text)
     bound = side(parameter.name)
     cue = TIMES.get(before.text) if before is not None and before.kind == "relation" else None

@@ -27,6 +27,8 @@ PROTECTED: Final = (
     "contract/scope.py",
     "contract/signing.py",
     "control_plane/identity.py",
+    "control_plane/memo.py",
+    "control_plane/memo_confirm.py",
     "control_plane/oidc.py",
     "control_plane/oidc_keys.py",
     "control_plane/oidc_token.py",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from control_plane.memo import alike, as_kept, call_of
 from control_plane.memo_call import Call
-from control_plane.memo_confirm import dates_are_said, means_the_same
+from control_plane.memo_confirm import accounts, dates_are_said, means_the_same
 from control_plane.memo_telling import told
 from control_plane.memo_terms import EXTREMES, NEGATIONS, RESTRICTING, STRUCTURE, TIMES
 from tests.memo.memo_world import Kept, Pair, kept, offered, pairs
@@ -97,6 +97,53 @@ def test_what_is_proven_is_proven_either_way_round() -> None:
 def test_each_pair_alone_is_judged_rightly() -> None:
     found = {pair.question for pair in pairs() if alike(pair.question, [pair.earlier], offered()) is not None}
     assert found <= {pair.question for pair in SAME}
+
+
+COMPARED = {"batch_a": "B001", "batch_b": "B002"}
+
+
+def _held(capability: str, **arguments: object) -> Call:
+    dataset = "purification-batches" if capability == "compare_batches" else "bioreactor-samples"
+    return _call(Kept("", dataset, capability, arguments))
+
+
+@pytest.mark.parametrize(
+    ("capability", "arguments", "words"),
+    [
+        ("readings", {"site": "basel"}, "Latest titre readings of site Basel"),
+        ("readings", {"site": "basel"}, "Titre readings of site Basel above 5"),
+        ("readings", {"site": "basel"}, "Titre readings of site Cork"),
+        ("readings", {"site": "basel"}, "Titre readings of site Basel with samples"),
+        ("readings", {"site": "basel", "max_titre": "2"}, "Titre readings of site Basel"),
+        ("readings", {"max_titre": "2"}, "Titre readings above 2 g/L"),
+        ("readings", {"max_titre": "2"}, "Titre readings below 2 mg/L"),
+        ("readings", {"to": "2024-01-15"}, "Titre readings after 2024-01-15"),
+        ("readings", {"from": "2024-01-15"}, "Titre readings before 2024-01-15"),
+        ("readings", {"include_rejected": True}, "Titre readings without rejected"),
+        ("trace_lots", {"lots": []}, "Genealogy of lots"),
+        ("trace_lots", {"lots": ["L100", "L200"]}, "Genealogy of lot L100"),
+    ],
+)
+def test_words_and_arguments_that_do_not_account_for_one_another(
+    capability: str, arguments: dict[str, object], words: str
+) -> None:
+    call = _held(capability, **arguments)
+    assert not accounts(told(words, call), call)
+
+
+def test_what_is_not_accounted_for_in_both_questions_proves_nothing() -> None:
+    call = _held("readings", site="basel")
+    assert not means_the_same("show latest titre readings of Basel", "latest titre readings of Basel", call)
+
+
+def test_a_question_that_no_longer_says_what_is_asked_is_another() -> None:
+    call = _held("compare_batches", **COMPARED)
+    assert not means_the_same("recovery of B001 and B002", "compare the recovery of B001 and B002", call)
+
+
+def test_words_that_name_batches_and_ask_nothing_prove_nothing() -> None:
+    call = _held("compare_batches", **COMPARED)
+    assert not means_the_same("batches B001 and B002", "batch B001 and batch B002", call)
 
 
 def test_two_records_that_are_proven_and_differ_prove_nothing() -> None:
