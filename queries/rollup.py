@@ -1,6 +1,6 @@
 """A narrower or coarser result out of a stored one, in the bytes the engine would give.
 
-``RollupPlan`` is what ``rollup_proof`` proved of a template: its rows are groups by
+A ``RollupPlan`` is what ``rollup_proof`` proved of a template: its rows are groups by
 ``dimensions``, chosen by ranges and sets of those very values, with measures that add up. So the
 groups of a wider result that a call chooses, put together by what it keeps, are the groups that
 a query of the call alone would have found. Nothing here guesses: where the engine might answer
@@ -10,20 +10,21 @@ otherwise (a sum beyond its type, a mean that is not exact) there is no result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from datetime import date, datetime, time
 from decimal import Context, Decimal, localcontext
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from contract.call import RESULT_MEDIA_TYPE
 from contract.result import ResultDocument
-from contract.schema import ResultColumn, SqlType
+from contract.schema import ResultColumn, SqlType, schema_member
 from queries.arrow_form import arrow_schema
-from queries.decode import decode
 from queries.encode import ResultInvalid
 from queries.result_writer import result_writer
+from queries.rollup_plan import NUMBERS, OrderTerm, PlannedMeasure, RollupPlan, Values
 
 _INT64: Final = range(-(2**63), 2**63)
 _NUMERIC_UNITS: Final = 10**38
@@ -31,113 +32,13 @@ _UNITS: Final = 10**9
 _EXACT_FLOAT: Final = 2**53
 _DIGITS: Final = 80
 """Enough for any sum of NUMERIC values without rounding."""
-Row = Sequence[Any]
-Kind = Literal["count", "sum", "min", "max", "average"]
-Values = Mapping[str, Any]
-Open = Literal["empty", "null"] | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedDimension:
-    """A grouped result column, by its place. ``opens`` says which list chooses every value: an empty one, or NULL."""
-
-    place: int
-    range: tuple[str, str] | None = None
-    one_of: str | None = None
-    opens: Open = None
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return (*(self.range or ()), *((self.one_of,) if self.one_of else ()))
-
-    def covers(self, source: Values, asked: Values) -> bool:
-        """Whether every value that ``asked`` chooses was chosen by ``source`` too."""
-        if self.range is not None:
-            first, end = self.range
-            if asked[first] < source[first] or source[end] < asked[end]:
-                return False
-        if self.one_of is None:
-            return True
-        held, wanted = self._chosen(source), self._chosen(asked)
-        return held is None or (wanted is not None and wanted <= held)
-
-    def test(self, asked: Values) -> Callable[[Any], bool]:
-        """Whether ``asked`` chooses a value, as the template's conditions do: NULL meets none."""
-        first, end = (asked[name] for name in self.range) if self.range is not None else (None, None)
-        items = self._chosen(asked)
-
-        def chosen(value: Any) -> bool:
-            if self.range is not None and (value is None or not first <= value < end):
-                return False
-            return items is None or value in items
-
-        return chosen
-
-    def _chosen(self, values: Values) -> set[Any] | None:
-        """The values that the list chooses, ``None`` for every one."""
-        items = None if self.one_of is None else values[self.one_of]
-        if items is None or (self.opens == "empty" and not items):
-            return None
-        return set(items)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedMeasure:
-    """A measure by its place; ``of`` are the places of the sum and the count that a mean is made of."""
-
-    place: int
-    kind: Kind
-    type: SqlType
-    of: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OrderTerm:
-    """One term of the template's ORDER BY, by the place of a result column."""
-
-    place: int
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RollupPlan:
-    """A proven template. ``levels`` gives for each value of the parameter ``keep`` the places it keeps.
-
-    ``columns`` are the ``table.column`` that dimensions are made of: what masks one makes the plan useless.
-    """
-
-    results: tuple[ResultColumn, ...]
-    dimensions: tuple[PlannedDimension, ...]
-    measures: tuple[PlannedMeasure, ...]
-    order: tuple[OrderTerm, ...]
-    keep: str | None
-    levels: Mapping[str, frozenset[int]]
-    roles: frozenset[str]
-    columns: frozenset[str]
-
-    def kept(self, values: Values) -> frozenset[int]:
-        """The places of the dimensions that a call's result is by."""
-        if self.keep is None:
-            return frozenset(dimension.place for dimension in self.dimensions)
-        return self.levels[values[self.keep]]
-
-    def covers(self, source: Values, asked: Values) -> bool:
-        """Whether the result of ``source`` holds all that the result of ``asked`` is made of.
-
-        Both are bound values of all parameters, and equal in those without a role. A dimension
-        that the source does not show cannot be chosen in any more.
-        """
-        shown = self.kept(source)
-        if not self.kept(asked) <= shown:
-            return False
-        for dimension in self.dimensions:
-            if dimension.place in shown:
-                if not dimension.covers(source, asked):
-                    return False
-            elif any(source[name] != asked[name] for name in dimension.roles):
-                return False
-        return True
+_READ: Final[Mapping[SqlType, Callable[[Any], Any]]] = {
+    **NUMBERS,
+    SqlType.DATE: date.fromisoformat,
+    SqlType.DATETIME: datetime.fromisoformat,
+    SqlType.TIME: time.fromisoformat,
+    SqlType.TIMESTAMP: datetime.fromisoformat,
+}
 
 
 def roll_up(
@@ -151,8 +52,8 @@ def roll_up(
         with localcontext(Context(prec=_DIGITS)):
             rows = _ordered(plan.order, _finished(plan, _groups(plan, document, source, asked)))
         return _document(plan.results, rows, document.as_of, max_bytes)
-    except (ResultInvalid, _NotExact):
-        return None
+    except (ResultInvalid, _NotExact, ValueError, TypeError, KeyError):
+        return None  # of the last three: a document of another form
 
 
 class _NotExact(Exception):
@@ -160,36 +61,61 @@ class _NotExact(Exception):
 
 
 def _groups(plan: RollupPlan, document: ResultDocument, source: Values, asked: Values) -> list[list[Any]]:
-    """The chosen rows, put together where they agree in what is kept."""
-    columns = decode(document, plan.results, max_rows=document.row_count, max_bytes=document.size)
+    """The chosen rows, put together where they agree in what is kept.
+
+    Cells stay as they are written until their row is chosen: a value has one form in a document.
+    """
+    rows = _rows(plan.results, document)
     shown, kept = plan.kept(source), plan.kept(asked)
-    tests = [(d.place, d.test(asked)) for d in plan.dimensions if d.place in shown and d.roles]
-    dropped = [d.place for d in plan.dimensions if d.place not in kept]
-    key_of = [d.place for d in plan.dimensions]
-    groups: dict[tuple[Any, ...], list[Any]] = {}
-    for row in map(list, zip(*columns, strict=True)):
-        if not all(chosen(row[place]) for place, chosen in tests):
-            continue
-        for place in dropped:
-            row[place] = None
-        key = tuple(row[place] for place in key_of)
-        held = groups.setdefault(key, row)
-        if held is not row:
-            _merge(plan.measures, held, row)
-    return list(groups.values())
+    for dimension in plan.dimensions:
+        if dimension.place in shown and dimension.roles:
+            place, chosen = dimension.place, dimension.test(asked)
+            rows = [row for row in rows if chosen(row[place])]
+    if kept != shown:
+        rows = _put_together(plan, rows, kept)
+    readers = [_READ.get(column.type) for column in plan.results]
+    return [
+        [cell if cell is None or read is None else read(cell) for cell, read in zip(row, readers, strict=True)]
+        for row in rows
+    ]
 
 
-def _merge(measures: Sequence[PlannedMeasure], held: list[Any], row: Row) -> None:
-    for measure in measures:
-        one, other = held[measure.place], row[measure.place]
-        if other is None or measure.kind == "average":
-            continue
-        if one is None:
-            held[measure.place] = other
-        elif measure.kind in ("count", "sum"):
-            held[measure.place] = one + other
-        else:
-            held[measure.place] = min(one, other) if measure.kind == "min" else max(one, other)
+def _rows(results: Sequence[ResultColumn], document: ResultDocument) -> list[list[Any]]:
+    """The rows of a whole document of these columns. Raises ``_NotExact`` for another."""
+    read = orjson.loads(document.body)
+    whole = read["truncated"] is False and len(read["rows"]) == document.row_count
+    if not whole or read["schema"] != [schema_member(column) for column in results]:
+        raise _NotExact
+    rows: list[list[Any]] = read["rows"]
+    return rows
+
+
+def _put_together(plan: RollupPlan, rows: list[list[Any]], kept: frozenset[int]) -> list[list[Any]]:
+    groups: dict[tuple[Any, ...], list[list[Any]]] = {}
+    key_of = sorted(kept)
+    for row in rows:
+        groups.setdefault(tuple([row[place] for place in key_of]), []).append(row)
+    made = []
+    for key, held in groups.items():
+        one: list[Any] = [None] * len(plan.results)
+        for place, cell in zip(key_of, key, strict=True):
+            one[place] = cell
+        for measure in plan.measures:
+            cells = [row[measure.place] for row in held]
+            one[measure.place] = _added(measure, [cell for cell in cells if cell is not None])
+        made.append(one)
+    return made
+
+
+def _added(measure: PlannedMeasure, cells: list[Any]) -> Any:
+    """What a measure is over several groups; NULL counts for nothing, and a mean is made later."""
+    if not cells or measure.kind == "average":
+        return None
+    read = NUMBERS.get(measure.type)
+    values = cells if read is None else [read(cell) for cell in cells]
+    if measure.kind in ("count", "sum"):
+        return sum(values)
+    return min(values) if measure.kind == "min" else max(values)
 
 
 def _finished(plan: RollupPlan, rows: list[list[Any]]) -> list[list[Any]]:

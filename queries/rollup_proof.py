@@ -19,7 +19,6 @@ from contract.schema import Parameter, SqlType
 from queries.errors import Refused, TemplateError, written_name
 from queries.names import output_names
 from queries.resolve import base_table
-from queries.rollup import Kind, Open, OrderTerm, PlannedDimension, PlannedMeasure, RollupPlan
 from queries.rollup_forms import (
     Nodes,
     below,
@@ -31,6 +30,7 @@ from queries.rollup_forms import (
     same,
     shown_in,
 )
+from queries.rollup_plan import Kind, Open, OrderTerm, PlannedDimension, PlannedMeasure, RollupPlan
 from queries.template import Template
 from queries.typed import source_type, type_of
 
@@ -103,7 +103,13 @@ class _Proof:
         return RollupPlan(
             results=self.template.results,
             dimensions=tuple(
-                PlannedDimension(places[name], declared.range, declared.one_of, self._open.get(declared.one_of or ""))
+                PlannedDimension(
+                    places[name],
+                    type_of(self._inner[name]).name or S.STRING,
+                    declared.range,
+                    declared.one_of,
+                    self._open.get(declared.one_of or ""),
+                )
                 for name, declared in self.rollup.dimensions.items()
             ),
             measures=tuple(_planned(name, kind, self.rollup, places, measures) for name, kind in kinds.items()),

@@ -18,7 +18,8 @@ from contract.result import Intent, ResultDocument
 from contract.verdict import NotGranted
 from queries.bind import Bound
 from queries.bind import bind as bind_arguments
-from queries.rollup import RollupPlan, roll_up
+from queries.rollup import roll_up
+from queries.rollup_plan import RollupPlan
 from remote_agent.outcome import BoundCall
 from remote_agent.service import Service
 

@@ -27,7 +27,7 @@ from grants.jwks import PublishedKeys
 from grants.state import StateStore
 from grants.trust import Trust, TrustedAgent
 from queries.engine import Engine
-from queries.rollup import RollupPlan
+from queries.rollup_plan import RollupPlan
 from queries.template import Template
 from remote_agent.spool import Spool
 
