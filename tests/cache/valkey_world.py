@@ -64,7 +64,7 @@ class Server:
         return f"redis://127.0.0.1:{self.port}"
 
     def client(self) -> Redis:
-        return Redis.from_url(self.url, password=self.password, decode_responses=True)
+        return Redis.from_url(self.url, password=self.password, decode_responses=True, driver_info=None)
 
     def start(self) -> Server:
         self.folder.mkdir(parents=True, exist_ok=True)
