@@ -8,8 +8,8 @@ file names and log lines.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import unicodedata
 from typing import Annotated, Any, Self
 
@@ -48,7 +48,7 @@ class _LeafId(str):
     @classmethod
     def generate(cls) -> Self:
         """A new identifier with 128 random bits."""
-        return cls(secrets.token_hex(16))
+        return cls(os.urandom(16).hex())
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -89,7 +89,7 @@ class InvocationId(_LeafId):
 
 def new_id(prefix: str) -> str:
     """``prefix-`` and 128 random bits in hex: decision, request and execution ids."""
-    return f"{prefix}-{secrets.token_hex(16)}"
+    return f"{prefix}-{os.urandom(16).hex()}"
 
 
 def is_slug(value: str) -> bool:

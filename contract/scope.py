@@ -39,10 +39,13 @@ class Sensitivity(StrEnum):
 
     @property
     def rank(self) -> int:
-        return tuple(Sensitivity).index(self)
+        return _RANKS[self]
 
     def within(self, ceiling: Sensitivity) -> bool:
         return self.rank <= ceiling.rank
+
+
+_RANKS: Final = {level: rank for rank, level in enumerate(Sensitivity)}
 
 
 class Mask(StrEnum):

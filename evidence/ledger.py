@@ -31,7 +31,7 @@ from evidence.group import GroupCommit, LedgerBusy
 from evidence.merkle import leaf_hash
 from evidence.reader import LedgerFile, stranger
 from evidence.row import LedgerRow, leaf_data
-from evidence.sqlite_file import BUSY_SECONDS, connect, files_of
+from evidence.sqlite_file import BUSY_SECONDS, connect, identities, names_of
 from evidence.subjects import Subject, SubjectKeys, opening_of
 
 _RETRY_SECONDS: Final = 0.0003
@@ -50,7 +50,8 @@ class Ledger:
         self._connection = connection
         self._subjects = subjects
         self._lock = threading.Lock()
-        self._files = files_of(path)
+        self._names = names_of(path)
+        self._files = identities(self._names)
         self._newest: Checkpoint | None = None
         self._group = GroupCommit(self._commit, patience=BUSY_SECONDS, in_thread=lambda: waits(self._signer))
 
@@ -234,7 +235,7 @@ class Ledger:
         return head
 
     def _check_files(self) -> None:
-        if files_of(self._path) != self._files:
+        if identities(self._names) != self._files:
             raise InvalidLedger("the ledger file was replaced")
 
     @contextmanager

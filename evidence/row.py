@@ -59,11 +59,11 @@ def recordable(value: str) -> str:
 
 
 def _recordable(value: Any) -> Any:
-    return recordable(value) if isinstance(value, str) and value else value
+    return value if not isinstance(value, str) or not value or _is_plain(value) else recordable(value)
 
 
 _Id = Annotated[str, AfterValidator(_plain_id)]
-_Correlation = Annotated[str, BeforeValidator(_recordable), Field(min_length=1)]
+_Correlation = Annotated[str, Field(min_length=1), BeforeValidator(_recordable)]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _TokenDigest = Annotated[str, Field(pattern=r"^([0-9a-f]{64}|[A-Za-z0-9_-]{43})$")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -43,12 +44,17 @@ def _create_private(path: Path) -> None:
             os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
-def files_of(path: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Which files the database, its log and the log's index are; none changes under an open connection.
+def names_of(path: Path) -> tuple[str, ...]:
+    """The database, its log and the log's index."""
+    return str(path), f"{path}-wal", f"{path}-shm"
+
+
+def identities(names: Sequence[str]) -> list[tuple[int, int] | None]:
+    """Which files they are; none changes under an open connection.
 
     Where one did, other processes no longer read what this one writes.
     """
-    return tuple(_identity(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
+    return [_identity(name) for name in names]
 
 
 def _identity(path: str) -> tuple[int, int] | None:

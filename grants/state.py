@@ -192,12 +192,12 @@ def names_of(grant: VerifiedGrant, policy: str | None) -> tuple[tuple[Revocation
     policies = {policy, f"{recorded[0]}@{recorded[1]}" if all(recorded) else None}
     return (
         (RevocationKind.SUBJECT, grant.subject),
-        *((RevocationKind.GRANT, jti) for jti in grant.jtis),
+        *[(RevocationKind.GRANT, jti) for jti in grant.jtis],
         (RevocationKind.TXN, grant.txn),
         (RevocationKind.KEY, grant.issuer_kid),
-        *((RevocationKind.HOLDER, holder) for holder in grant.holders),
-        *((RevocationKind.POLICY, name) for name in sorted(filter(None, policies))),
-        *((RevocationKind.DATASET, f"{scope.dataset}@{scope.dataset_version}") for scope in grant.scopes),
+        *[(RevocationKind.HOLDER, holder) for holder in grant.holders],
+        *[(RevocationKind.POLICY, name) for name in sorted(filter(None, policies))],
+        *[(RevocationKind.DATASET, f"{scope.dataset}@{scope.dataset_version}") for scope in grant.scopes],
     )
 
 

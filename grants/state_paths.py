@@ -62,15 +62,21 @@ class Files(NamedTuple):
         return self.database
 
     def same_database(self, other: Files) -> bool:
-        return _identity(self.database) == _identity(other.database)
+        return _same(self.database, other.database)
 
     def same(self, other: Files) -> bool:
         """None is exchanged while a connection is open, except by a stranger."""
-        return all(_identity(mine) == _identity(others) for mine, others in zip(self, other, strict=True))
+        return self.same_database(other) and _same(self.log, other.log) and _same(self.shared, other.shared)
 
 
 def _identity(status: os.stat_result | None) -> Identity | None:
     return None if status is None else (status.st_dev, status.st_ino)
+
+
+def _same(one: os.stat_result | None, other: os.stat_result | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.st_ino == other.st_ino and one.st_dev == other.st_dev
 
 
 @contextmanager

@@ -25,7 +25,7 @@ REVOKE: Final = (
 
 def instants_of(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
     """The not-before instants of ``names``, in their order. Raises ``OSError`` for one that is no number."""
-    marks = ", ".join("(?, ?)" for _ in names)
+    marks = ", ".join(["(?, ?)"] * len(names))
     rows = connection.execute(
         f"SELECT kind, value, not_before FROM revoked WHERE (kind, value) IN (VALUES {marks})",  # noqa: S608
         [part for name in names for part in name],
