@@ -18,8 +18,9 @@ from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.interpret import Proposal
 from control_plane.memo_call import Call, cues
-from control_plane.memo_confirm import dates_are_said, means_the_same
+from control_plane.memo_confirm import accounts, dates_are_said, means_the_same
 from control_plane.memo_likeness import LEAST_LIKE, MAX_TRIED, likeness
+from control_plane.memo_telling import told
 from control_plane.memo_words import is_relative
 
 VERSION: Final = "1"
@@ -75,10 +76,15 @@ def alike(
     ranked = sorted(((likeness(words, held.words), held.words, held) for held in recent), key=lambda item: item[:2])
     tried = [held for like, _, held in reversed(ranked[-MAX_TRIED:]) if like >= LEAST_LIKE]
     found: dict[bytes, Proposal] = {}
+    refuted: set[bytes] = set()
     for held in tried:
         proposal, call = as_kept(held, readable), call_of(held, readable, zone=zone)
-        if proposal is not None and call is not None and means_the_same(words, held.words, call):
-            found[_meaning(proposal)] = proposal
+        if proposal is None or call is None or (meaning := _meaning(proposal)) in refuted | found.keys():
+            continue
+        if not accounts(told(words, call), call):
+            refuted.add(meaning)  # by these words alone, whatever others were read as it
+        elif means_the_same(words, held.words, call):
+            found[meaning] = proposal
     return next(iter(found.values())) if len(found) == 1 else None
 
 

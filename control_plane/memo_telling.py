@@ -109,6 +109,8 @@ def _relative_size(ahead: Sequence[Token]) -> int:
 
 def _with_comparisons(found: list[Token]) -> list[Token]:
     """*more than*, *at least*, *≤* and the like before a number, as what they mean."""
+    if all(token.kind != "number" for token in found):
+        return found
     out: list[Token] = []
     at = 0
     while at < len(found):
@@ -119,7 +121,7 @@ def _with_comparisons(found: list[Token]) -> list[Token]:
 
 
 def _comparison(found: Sequence[Token], at: int) -> tuple[str, int]:
-    for meaning, phrase in COMPARISONS:
+    for meaning, phrase in COMPARISONS if found[at].kind in ("word", "sign") else ():
         end = at + len(phrase)
         said = tuple(token.text for token in found[at:end] if token.kind in ("word", "sign"))
         if said == phrase and end < len(found) and found[end].kind == "number":

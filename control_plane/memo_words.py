@@ -10,6 +10,7 @@ import unicodedata
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, Literal
 
 from control_plane.memo_terms import DAYS, MOMENTS, MONTHS, NOW, PLURALS, SHIFTS, SPANS, UNITS
@@ -73,6 +74,7 @@ def normalised(question: str) -> str:
     return f"{first.lower()}{blank}{rest}" if first.istitle() and first.lower() in _FIRST else text
 
 
+@lru_cache(maxsize=16_384)
 def singular(word: str) -> str:
     """A word in one case and number, and nothing else of it changed: a filtrate is no filtration."""
     text = re.sub(r"['’]s?$", "", word.casefold())
