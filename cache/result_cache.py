@@ -99,6 +99,13 @@ class ResultCache:
         """This process's events since start: ``hit``, ``kept`` and the miss reasons."""
         return dict(self._totals)
 
+    @property
+    def standing(self) -> Literal["ok", "off", "unavailable"]:
+        """Whether the store is asked just now; ``unavailable`` while it is left alone after faults."""
+        if self.store is None:
+            return "off"
+        return "unavailable" if self._breaker.is_open else "ok"
+
     def locate(
         self, authority: Authority, intent: Intent, *, freshness_class: str, media_type: str = RESULT_MEDIA_TYPE
     ) -> Place:

@@ -13,7 +13,6 @@ from typing import Any, Final
 import httpx
 import typer
 
-from cache.opening import CACHE_FILE, open_look
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
@@ -24,6 +23,7 @@ from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from dataset_agent.configuration import load_settings, unknown_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, table
+from dataset_agent.doctor_cache import check_cache
 from dataset_agent.doctor_clocks import check_clocks
 from dataset_agent.doctor_keys import check_keys
 from dataset_agent.doctor_places import check_places
@@ -110,7 +110,7 @@ async def _opened(settings: Settings) -> list[Finding]:
     return [
         *await _datasets(settings),
         await _state(settings),
-        await _cache(settings),
+        await check_cache(settings, none_yet=_none_yet(settings, "the first answer makes it")),
         await _agent(settings),
         *[finding async for finding in check_clocks(settings)],
         *await _identity_provider(settings),
@@ -156,21 +156,6 @@ def _remembers(held: Held) -> str:
     return f"complete since {datetime.fromtimestamp(held.armed, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
-async def _cache(settings: Settings) -> Finding:
-    name = "cache store"
-    if settings.cache_url is None and not (settings.home / CACHE_FILE).exists():
-        return Finding(name, "absent", _none_yet(settings, "the first answer makes it"))
-
-    async def probe() -> None:
-        store = open_look(settings)
-        try:
-            await store.health()
-        finally:
-            await store.close()
-
-    return await acheck(name, probe)
-
-
 def _none_yet(settings: Settings, otherwise: str) -> str:
     return otherwise if settings.home.is_dir() else f"there is no home at {settings.home} yet: dataset-agent keys init"
 
@@ -193,7 +178,8 @@ async def _agent(settings: Settings) -> Finding:
     if report.get("outdated"):
         advice = f"{report['outdated']} of its datasets are served as before an edit that cannot be used: see the datasets above"
         return Finding(name, "broken", advice)
-    return Finding(name, "ok")
+    silent = report.get("cache") == "unavailable"
+    return Finding(name, "ok", "its cache store does not answer just now: every call runs" if silent else "")
 
 
 async def _readiness(url: str) -> Any:
