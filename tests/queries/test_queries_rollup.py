@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -198,3 +199,11 @@ async def test_a_result_over_the_limit_is_not_made(engine: DuckDbEngine) -> None
 def test_a_stored_result_of_other_columns_makes_none() -> None:
     other = document_of(results("day:DATE"), [], AS_OF)
     assert made(other, bind(TEMPLATE, WIDE), bind(TEMPLATE, WIDE)) is None
+
+
+def test_a_stored_result_that_is_not_whole_makes_none() -> None:
+    whole = document({"n": 1}, {"n": 2})
+    assert made(whole, bind(TEMPLATE, WIDE), bind(TEMPLATE, WIDE)) is not None
+    cut = replace(whole, body=whole.body.replace(b'"truncated":false', b'"truncated":true'))
+    for other in (cut, replace(whole, row_count=3), replace(whole, body=b"{}"), replace(whole, body=b"[]")):
+        assert made(other, bind(TEMPLATE, WIDE), bind(TEMPLATE, WIDE)) is None
