@@ -168,8 +168,8 @@ def _written(found: list[Token], parameter: Parameter, call: Call, text: str) ->
 
         def fits(stretch: Sequence[Token], item: str = item) -> bool:
             start, end = stretch[0].start, stretch[-1].end
-            owned = not free and re.match(r"['’]s(?!\w)", text[end:])
-            whole = _BEFORE.search(text[:start]) and (owned or _AFTER.match(text[end:]))
+            owned = not free and re.match(r"['’]s(?!\w)", text[end : end + 3])
+            whole = _BEFORE.search(text[max(0, start - 1) : start]) and (owned or _AFTER.match(text[end : end + 3]))
             return bool(whole) and folded(text[start:end]) == folded(item)
 
         phrase = tuple(folded(token.raw) for token in tokens(item))

@@ -182,7 +182,7 @@ def _is_default(parameter: Parameter, call: Call) -> bool:
 
 
 def _spelt(value: Any) -> str:
-    return number(str(Decimal(str(value))))
+    return number(format(Decimal(str(value)), "f"))
 
 
 def _unit(text: str) -> str:

@@ -9,7 +9,6 @@ import re
 import unicodedata
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from decimal import Decimal
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -44,6 +43,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _RELATIVE: Final = SHIFTS | SPANS | DAYS | NOW | MOMENTS | {"ago", "date", "far", "since"}
+_NEAR: Final = 32
 _QUOTES: Final = re.compile("[\"'’‘“”`]")
 _SHIFTED: Final = re.compile(r"[^\W\d_]+")
 
@@ -119,9 +119,11 @@ def span(text: str) -> tuple[date, date]:
 
 
 def number(text: str) -> str:
-    """One spelling of each decimal number."""
-    value = Decimal(text)
-    return format(value.normalize(), "f") if value else "0"
+    """One spelling of each decimal number, of any length: nothing is rounded."""
+    whole, _, rest = text.lstrip("+-").partition(".")
+    whole, rest = whole.lstrip("0") or "0", rest.rstrip("0")
+    plain = f"{whole}.{rest}" if rest else whole
+    return f"-{plain}" if text.startswith("-") and plain != "0" else plain
 
 
 def _made(match: re.Match[str], text: str) -> list[Token]:
@@ -144,8 +146,8 @@ def _made(match: re.Match[str], text: str) -> list[Token]:
 def _joins_figures(match: re.Match[str], text: str) -> bool:
     """Whether a dash may be a range or a sign: where it stands beside a figure, or between blanks."""
     around = text[max(0, match.start() - 1) : match.end() + 1]
-    before = re.search(r"[^\W_]*$", text[: match.start()])
-    after = re.match(r"[^\W_]*", text[match.end() :])
+    before = re.search(r"[^\W_]*$", text[max(0, match.start() - _NEAR) : match.start()])
+    after = re.match(r"[^\W_]*", text[match.end() : match.end() + _NEAR])
     beside = (before.group() if before else "") + (after.group() if after else "")
     return " " in around or any(char.isdigit() for char in beside)
 

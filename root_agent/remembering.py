@@ -28,6 +28,9 @@ from root_agent.service import Service
 
 log = logging.getLogger(__name__)
 
+MAX_CHARS: Final = 500
+"""Longer questions are not remembered: to hold one against others would cost more than to read it."""
+
 _CHANGING: Final = {"revision", "as_of"}
 """What of a card changes with the data; no reading depends on it."""
 
@@ -99,7 +102,7 @@ def reading_scope(asking: Asking, service: Service) -> tuple[Any, ...] | None:
     The day is part of it where the words may mean another one tomorrow.
     """
     principal, question = asking.principal, asking.wanted.question
-    if principal is None or question is None or is_momentary(question):
+    if principal is None or question is None or len(question) > MAX_CHARS or is_momentary(question):
         return None
     zone = asking.wanted.zone
     day = today_in(zone, service.clock()).isoformat() if is_relative(question) else None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_plane.memo_words import is_momentary, is_relative, normalised, singular, tokens
+from control_plane.memo_words import is_momentary, is_relative, normalised, number, singular, tokens
 
 
 @pytest.mark.parametrize(
@@ -131,3 +131,11 @@ def test_number_and_case_of_a_word_tell_nothing(one: str, other: str) -> None:
 )
 def test_another_word_of_the_same_stem_is_another_word(one: str, other: str) -> None:
     assert singular(one) != singular(other)
+
+
+def test_no_digit_of_a_long_number_is_lost() -> None:
+    assert number("9" * 40) != number("9" * 39 + "8") and number("0.10") == number(".1") == number("+00.1")
+
+
+def test_zero_has_no_sign() -> None:
+    assert number("-0.0") == number("0") == "0"
