@@ -12,6 +12,7 @@ reveals nothing of them.
 from __future__ import annotations
 
 import hmac
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -31,6 +32,7 @@ KID_HEX: Final = 8
 SECRET_FILE: Final = "cache.secret"  # noqa: S105 - a file name
 _INFO: Final = b"dataset-agent/cache/1/"
 _MAX_FILE: Final = 1_024
+_HEX: Final = re.compile(rf"[0-9a-fA-F]{{{2 * SECRET_BYTES}}}")
 
 
 class CacheKeys:
@@ -122,15 +124,11 @@ def _secrets(texts: list[str], where: str) -> tuple[bytes, ...]:
 
 def _from_hex(text: str, where: str) -> bytes:
     text = text.strip()
-    try:
-        secret = bytes.fromhex(text)
-    except ValueError:
-        secret = b""
-    if len(secret) != SECRET_BYTES or len(text) != 2 * SECRET_BYTES:
+    if _HEX.fullmatch(text) is None:
         raise _fault(
             "malformed", f"each cache secret in {where} must be {2 * SECRET_BYTES} hex digits, the current one first"
         )
-    return secret
+    return bytes.fromhex(text)
 
 
 def _subkey(secret: bytes, info: bytes) -> bytes:

