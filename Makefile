@@ -52,7 +52,7 @@ wheel-test: setup ## the demo from the built wheel, in an environment without th
 test-bigquery: setup ## the BigQuery engine against an emulator, in an environment of its own; TESTS='-k cancel'
 	$(BIN)/python -m tests.bigquery.emulator $(TESTS)
 
-races: setup ## 500 rounds of 64 concurrent uses of one leaf, on both stores; RACES='--rounds 50 --json'
+races: setup ## what happens once of 64 at once in 4 processes: uses of a leaf, cold calls, a killed leader; RACES='--only cold --json'
 	$(BIN)/python -m tests.races $(RACES)
 
 test-governing: setup ## thousands of random scopes over shipped and hostile templates, against an oracle; GOVERNING='--seed 7'

@@ -44,3 +44,20 @@ def count_all(happened: Callable[[], object]) -> Callable[[], None]:
 
     put(counted)
     return lambda: put(inner)
+
+
+def hold_all(held: Callable[[], Awaitable[object]]) -> Callable[[], None]:
+    """Await ``held`` before any DuckDB engine of this process executes anything; returned is what undoes that."""
+    inner = DuckDbEngine.stream
+
+    @asynccontextmanager
+    async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        await held()
+        async with inner(*args, **kwargs) as rows:
+            yield rows
+
+    def put(method: Any) -> None:
+        DuckDbEngine.stream = method  # type: ignore[method-assign]
+
+    put(stream)
+    return lambda: put(inner)

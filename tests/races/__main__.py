@@ -1,4 +1,8 @@
-"""``make races``: of 64 concurrent uses of one leaf exactly one executes, round after round, on both stores."""
+"""``make races``: what happens once of 64 concurrent things in four processes, round after round, on both stores.
+
+Of 64 uses of one leaf exactly one executes. 64 equal calls that nobody asked before are one
+execution; where its process is killed, the others finish with one more, and evidence knows of one.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,38 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tests.races.cold_race import race_cold, race_killed
 from tests.races.racing import Race, RaceLost, Tell
 from tests.races.served_race import race_served
 from tests.races.store_race import race_stores
 
-RACES: dict[str, Callable[[str, Path, int, Tell], Race]] = {"store": race_stores, "served": race_served}
+ROUNDS: Final = {"store": 500, "served": 500, "cold": 200, "killed": 12}
+RACES: dict[str, Callable[[str, Path, int, Tell], Race]] = {
+    "store": race_stores,
+    "served": race_served,
+    "cold": race_cold,
+    "killed": race_killed,
+}
 
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="make races", description=__doc__)
-    options.add_argument("--rounds", type=int, default=500, help="rounds of each race (default 500)")
-    options.add_argument("--only", choices=RACES, help="the state store alone, or serving processes over HTTP")
+    said = ", ".join(f"{name} {rounds}" for name, rounds in ROUNDS.items())
+    options.add_argument("--rounds", type=int, help=f"rounds of each race ({said})")
+    options.add_argument("--only", choices=RACES, help="one of the races")
     options.add_argument("--on", choices=("sqlite", "redis"), help="one of the two stores")
     options.add_argument("--json", action="store_true", help="print one object for programs")
     chosen = options.parse_args()
     kinds = (chosen.on,) if chosen.on else ("sqlite", "redis")
     names = (chosen.only,) if chosen.only else tuple(RACES)
     try:
-        races = [run(name, kind, chosen.rounds) for name in names for kind in kinds]
+        races = [run(name, kind, chosen.rounds or ROUNDS[name]) for name in names for kind in kinds]
     except RaceLost as lost:
         print(json.dumps({"held": False, "lost": str(lost)}) if chosen.json else f"LOST: {lost}")
         return 1
@@ -57,11 +70,11 @@ def run(name: str, kind: str, rounds: int) -> Race:
 
 
 def show(races: list[Race]) -> None:
-    table = Table("race", "rounds", "outcomes", "executions", "evidence rows", "seconds")
+    table = Table("race", "rounds", "outcomes", "executions", "evidence rows", "waited ms", "seconds")
     for race in races:
         told = race.report()
         outcomes = ", ".join(f"{count} {name}" for name, count in told["outcomes"].items())
-        further = (str(told.get(name, "")) for name in ("executions", "evidence_rows"))
+        further = (str(told.get(name, "")) for name in ("executions", "evidence_rows", "waited_ms"))
         table.add_row(race.what, str(race.rounds), outcomes, *further, f"{race.seconds:.1f}")
     Console(emoji=False).print(table)
 

@@ -20,6 +20,10 @@ PROCESSES: Final = 4
 EACH: Final = 16
 """Uses of one leaf in each process; 64 in all."""
 
+STATE: Final = {"appendonly": "yes", "maxmemory-policy": "noeviction"}
+CACHE: Final = {"save": "", "maxmemory": "64mb", "maxmemory-policy": "volatile-lfu"}
+"""How the server of a state store, and of a cache, is configured."""
+
 Tell = Callable[[], None]
 """Called after each round."""
 
@@ -39,10 +43,14 @@ class Race:
     further: dict[str, int] = field(default_factory=dict)
 
     def judge(self, outcomes: Counter[str], winner: str) -> None:
+        """Count a round that one must have won. Raises ``RaceLost``."""
+        self.compare(outcomes, {winner: 1, "GRANT_REPLAYED": PROCESSES * EACH - 1})
+
+    def compare(self, outcomes: Counter[str], expected: dict[str, int]) -> None:
         """Count a round. Raises ``RaceLost``."""
         self.rounds += 1
         self.outcomes += outcomes
-        if outcomes != {winner: 1, "GRANT_REPLAYED": PROCESSES * EACH - 1}:
+        if outcomes != expected:
             raise RaceLost(f"{self.what}, round {self.rounds}: {dict(outcomes)}")
 
     def report(self) -> dict[str, Any]:
@@ -96,12 +104,11 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 @contextmanager
-def address_of_store(kind: str, folder: Path) -> Iterator[str | None]:
+def address_of_store(kind: str, folder: Path, config: dict[str, str] = STATE) -> Iterator[str | None]:
     """Where four processes meet: a real Valkey's URL, or ``None`` for the SQLite file of one home."""
     if kind == "sqlite":
         yield None
         return
-    config = {"appendonly": "yes", "maxmemory-policy": "noeviction"}
     with tempfile.TemporaryDirectory(prefix="valkey-", dir=folder) as data:
         server = ValkeyServer(data_dir=Path(data), config=config)
         server.start()

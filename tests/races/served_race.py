@@ -8,18 +8,19 @@ import selectors
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.raw_client import Connection, request_bytes
 from contract.call import Operation
 from contract.canonical import sha256_hex
 from contract.extension import DECISION_KEY
 from evidence.reader import LedgerFile
-from tests.races.racing import EACH, PROCESSES, Race, RaceLost, Tell, address_of_store, line_of, workers
-from tests.races.served import EXECUTIONS
+from tests.races.racing import CACHE, EACH, PROCESSES, Race, RaceLost, Tell, address_of_store, line_of, workers
+from tests.races.served import EXECUTIONS, HOLD
 from tests.running_agent import Asker, agent_home, message
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -27,26 +28,39 @@ DATASET, CAPABILITY = "purification-batches", "compare_batches"
 
 @dataclass
 class Served:
-    """Four processes, the connections to them, and what they leave behind."""
+    """Four processes, the connections to them, and what they leave behind. ``processes`` gives the port of each.
+
+    While the file ``hold`` is there, no query ends.
+    """
 
     asker: Asker
     connections: Sequence[tuple[int, Connection]]
     ledger: LedgerFile
     executions: Path
+    hold: Path
+    processes: dict[int, int] = field(default_factory=dict)
     rows_before: int = 0
     runs_before: int = 0
 
-    def reasons(self) -> Counter[str]:
-        """Of the ledger's rows since the last look."""
+    def rows(self) -> list[Mapping[str, Any]]:
+        """What is in the ledger's rows since the last look."""
         rows = list(self.ledger.rows(start=self.rows_before))
         self.rows_before += len(rows)
-        return Counter(str(row.cells["reason"]) for row in rows)
+        return [row.cells for row in rows]
+
+    def reasons(self) -> Counter[str]:
+        """Of the ledger's rows since the last look."""
+        return Counter(str(cells["reason"]) for cells in self.rows())
 
     def runs(self) -> int:
         """Queries that an engine ran since the last look."""
-        count = self.executions.read_bytes().count(b"\n") if self.executions.exists() else 0
-        since, self.runs_before = count - self.runs_before, count
-        return since
+        return len(self.ran())
+
+    def ran(self) -> list[int]:
+        """The processes whose engine ran a query since the last look, once for each."""
+        lines = self.executions.read_bytes().splitlines() if self.executions.exists() else []
+        since, self.runs_before = lines[self.runs_before :], len(lines)
+        return [int(line) for line in since]
 
 
 def race_served(kind: str, folder: Path, rounds: int, tell: Tell = lambda: None) -> Race:
@@ -74,21 +88,24 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def serving(kind: str, folder: Path) -> Iterator[Served]:
-    """Four ``serve`` processes on one home: they share its ledger, and its state file where no URL is given."""
+    """Four ``serve`` processes on one home: they share its ledger, and its state and cache files or a server for each."""
     with ExitStack() as stack:
         url = stack.enter_context(address_of_store(kind, folder))
+        cache_url = stack.enter_context(address_of_store(kind, folder, CACHE))
         settings = agent_home(folder / "home", **({} if url is None else {"state_url": url}))
-        executions = folder / "executions"
-        env = {"DATASET_AGENT_HOME": str(settings.home), EXECUTIONS: str(executions)}
-        if url is not None:
-            env["DATASET_AGENT_STATE_URL"] = url
+        executions, hold = folder / "executions", folder / "hold"
+        env = {"DATASET_AGENT_HOME": str(settings.home), EXECUTIONS: str(executions), HOLD: str(hold)}
+        if url is not None and cache_url is not None:
+            env |= {"DATASET_AGENT_STATE_URL": url, "DATASET_AGENT_CACHE_URL": cache_url}
         processes = stack.enter_context(workers("tests.races.served", log=folder / "served.log", env=env))
         ports = [port_of(process) for process in processes]
         connections = [(port, Connection(port)) for port in ports for _ in range(EACH)]
         for _, connection in connections:
             stack.callback(connection.close)
         asker = Asker(settings, f"http://127.0.0.1:{ports[0]}")
-        yield Served(asker, connections, LedgerFile(settings.home / "remote" / "ledger.sqlite"), executions)
+        ledger = LedgerFile(settings.home / "remote" / "ledger.sqlite")
+        by_process = {process.pid: port for process, port in zip(processes, ports, strict=True)}
+        yield Served(asker, connections, ledger, executions, hold, by_process)
 
 
 def round_of(served: Served, pair: tuple[str, str]) -> Counter[str]:
@@ -96,18 +113,25 @@ def round_of(served: Served, pair: tuple[str, str]) -> Counter[str]:
     asker = served.asker
     call = asker.call(DATASET, CAPABILITY, dict(zip(("batch_a", "batch_b"), pair, strict=True)))
     grant = asker.grant(asker.scope(DATASET, CAPABILITY), Operation("SendMessage", call_hash=sha256_hex(call)))
-    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(call)}}
-    headers = asker.headers(grant)
-    requests = [request_bytes(port, body, headers) for port, _ in served.connections]
-    for (_, connection), request in zip(served.connections, requests, strict=True):
-        connection.socket.sendall(request[:-1])
-    for (_, connection), request in zip(served.connections, requests, strict=True):
-        connection.socket.sendall(request[-1:])
+    send_at_once(served.connections, [request_of(port, asker, call, grant) for port, _ in served.connections])
     tasks = [json.loads(body)["result"]["task"] for body in answers([one for _, one in served.connections])]
     for task in tasks:
         if ("artifacts" in task) != (task["metadata"][DECISION_KEY]["verdict"] == "GRANTED"):
             raise RaceLost(f"rows without a grant, or a grant without rows: {task['metadata'][DECISION_KEY]}")
     return Counter(task["metadata"][DECISION_KEY]["reason"] for task in tasks)
+
+
+def request_of(port: int, asker: Asker, call: bytes, grant: str) -> bytes:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(call)}}
+    return request_bytes(port, body, asker.headers(grant))
+
+
+def send_at_once(connections: Sequence[tuple[int, Connection]], requests: Sequence[bytes]) -> None:
+    """All but the last byte of each, then the last ones."""
+    for (_, connection), request in zip(connections, requests, strict=True):
+        connection.socket.sendall(request[:-1])
+    for (_, connection), request in zip(connections, requests, strict=True):
+        connection.socket.sendall(request[-1:])
 
 
 def answers(connections: Sequence[Connection]) -> list[bytes]:
