@@ -238,11 +238,12 @@ async def test_other_people_s_keys_are_neither_listed_nor_counted(valkey: Redis,
 
 async def test_an_answer_that_came_while_the_loop_was_busy_is_no_silence(valkey_url: str, valkey: Redis) -> None:
     """The store answered at once; it is this process that looks late."""
-    store = RedisStore.connect(valkey_url, budget_s=0.05)
-    await store.put("dsc:1:{p}:e:i", b"x", exp=NOW + 60, now=NOW)
+    valkey.set("dsc:1:{p}:e:i", b"x", px=60_000)
+    store = RedisStore.connect(valkey_url, budget_s=0.3)
+    await store.get("dsc:1:{p}:e:i", now=NOW)  # connects
     asked = asyncio.create_task(store.get("dsc:1:{p}:e:i", now=NOW))
-    await asyncio.sleep(0)  # the command is sent
-    await asyncio.sleep(0)
-    time.sleep(0.2)
+    for _ in range(3):  # the command is sent
+        await asyncio.sleep(0)
+    time.sleep(0.6)
     assert await asked == b"x"
     await store.close()

@@ -141,7 +141,7 @@ class Clocked:
 
 
 @contextmanager
-def clocked(folder: Path, state_url: str | None, *, agents: int = 2) -> Iterator[Clocked]:
-    settings = agent_home(folder / "home", **({} if state_url is None else {"state_url": state_url}))
+def clocked(folder: Path, state_url: str | None, *, agents: int = 2, **settings_of: Any) -> Iterator[Clocked]:
+    settings = agent_home(folder / "home", **({} if state_url is None else {"state_url": state_url}), **settings_of)
     with ExitStack() as stack:
         yield Clocked(settings, [stack.enter_context(running_agent(settings)) for _ in range(agents)])

@@ -1,0 +1,76 @@
+"""A stored result is as old as its execution, however often it is read: at the end of its life the next call runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contract.extension import CACHE_KEY
+from tests.grants.state_worlds import start_valkey
+from tests.remote_agent.clocked_world import DATASET, Clocked, clocked
+
+pytestmark = pytest.mark.live
+
+REUSE_S = 60
+
+
+@pytest.fixture(scope="module", params=["sqlite", "redis"])
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clocked]:
+    folder = tmp_path_factory.mktemp("freshness")
+    if request.param == "sqlite":
+        with clocked(folder, None, agents=1) as world:
+            yield world
+        return
+    server = start_valkey(folder / "valkey")
+    try:
+        with clocked(folder, None, agents=1, cache_url=server.connection_url) as world:
+            store: Any = world.agents[0].lifecycle.service.cache.store
+            store._lanes._budget_s = 10.0  # what is tested is not the budget
+            yield world
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def world(shared: Clocked) -> Clocked:
+    """Whose publisher lets a result be reused for a minute."""
+    publish(shared, reuse_s=REUSE_S)
+    shared.executions = 0
+    return shared
+
+
+def publish(world: Clocked, **members: Any) -> None:
+    service = world.agents[0].lifecycle.service
+    served = service.world.datasets[DATASET]
+    freshness = served.descriptor.freshness.model_copy(update=members)
+    changed = replace(served, descriptor=served.descriptor.model_copy(update={"freshness": freshness}))
+    service.world = replace(service.world, datasets={**service.world.datasets, DATASET: changed})
+
+
+def outcome(world: Clocked, arguments: dict[str, str]) -> str:
+    return str(world.ask(world.root_token(), arguments)["metadata"][CACHE_KEY]["outcome"])
+
+
+def test_a_hit_every_ten_seconds_lengthens_no_life(world: Clocked) -> None:
+    arguments = world.fresh()
+    outcomes = [outcome(world, arguments)]
+    for _ in range(5):
+        world.move(10)
+        outcomes.append(outcome(world, arguments))
+    assert outcomes == ["MISS", *["HIT"] * 5]
+    world.move(11)
+    assert outcome(world, arguments) == "MISS"
+    assert world.executions == 2
+    assert outcome(world, arguments) == "HIT"
+
+
+def test_a_shorter_reuse_time_finds_nothing_that_was_stored_under_a_longer_one(world: Clocked) -> None:
+    arguments = world.fresh()
+    publish(world, reuse_s=3_600)
+    assert [outcome(world, arguments), outcome(world, arguments)] == ["MISS", "HIT"]
+    publish(world, reuse_s=REUSE_S)
+    world.move(1)
+    assert [outcome(world, arguments), outcome(world, arguments)] == ["MISS", "HIT"]
