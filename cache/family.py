@@ -28,7 +28,8 @@ MOST_SOURCES: Final = 16
 MOST_BYTES: Final = 4_096
 """Of one source's arguments as JSON: one that has more is answered from nowhere but its own key."""
 _SKEW_S: Final = 5.0
-_INDEX: Final = "index"
+INDEX: Final = "index/"
+"""What the template in the header of a list begins with; a result's is a digest."""
 _log = logging.getLogger("dataset_agent.cache")
 
 
@@ -117,14 +118,14 @@ def _sealed(sources: Sequence[Source], kept: Header, key: str, partition: Partit
     started = min(held.started for held in sources)
     header = Header(
         dimensions=kept.dimensions,
-        template=f"{_INDEX}/{kept.template[:32]}",
+        template=INDEX + kept.template[:32],
         as_of=kept.as_of,
         started=started,
         exp=max(held.exp for held in sources),
         size=len(body),
     )
     document = ResultDocument(body, len(sources), truncated=False, as_of=kept.as_of)
-    nothing_ran = Execution(_INDEX, _INDEX, None, "LOCAL", started, started)
+    nothing_ran = Execution("none", "none", None, "LOCAL", started, started)
     return seal(header, document, nothing_ran, key=key, partition_id=partition.id, keys=keys)
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from cache.entry import EntryError, sealed_parts, split
+from cache.family import INDEX
 from cache.inspect import EntryView, view
 from cache.keys import CacheKeys
 from cache.partition import parse_key
@@ -60,7 +61,7 @@ async def nearest(store: CacheStore, sought: Sought, *keys: CacheKeys, now: floa
             sought.dataset,
             sought.capability,
         )
-        if not same or entry.problem is not None or entry.restricted:
+        if not same or entry.problem is not None or entry.restricted or (entry.template or "").startswith(INDEX):
             continue
         held.append(entry)
         if len(held) >= 2 * _OPENED:

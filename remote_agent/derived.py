@@ -61,15 +61,16 @@ async def derive(authority: Authority, call: BoundCall, intent: Intent, service:
         made = await _made(plan, source, wide, bound, service) if source is not None else None
         if source is not None and made is not None:
             hit = service.cache.derived(authority, intent, made, source, freshness_class=freshness)
-            await service.cache.keep(
-                authority,
-                intent,
-                hit.document,
-                hit.execution,
-                freshness_class=freshness,
-                reuse_s=served.descriptor.freshness.reuse_s,
-                now=service.clock(),
-            )
+            if served.mask_id == service.mask_id:  # what old keys masked is not stored under new ones
+                await service.cache.keep(
+                    authority,
+                    intent,
+                    hit.document,
+                    hit.execution,
+                    freshness_class=freshness,
+                    reuse_s=served.descriptor.freshness.reuse_s,
+                    now=service.clock(),
+                )
             return hit
     return None
 

@@ -10,6 +10,7 @@ import pytest
 from cache.entry import split
 from cache.family import MOST_BYTES, MOST_SOURCES, Family
 from cache.keys import CacheKeys
+from cache.nearest import Sought, nearest
 from cache.partition import family_key
 from cache.result_cache import Hit, ResultCache
 from cache.store import CacheStore, StoreUnavailable
@@ -135,6 +136,17 @@ async def test_a_list_is_no_result(store: CacheStore, results: ResultCache) -> N
     await store.put(place.key, entry, exp=NOW + 60, now=NOW)
     found = await results.find(AUTHORITY, family(3).intent, freshness_class="standard", max_age_s=None, now=NOW)
     assert not isinstance(found, Hit)
+
+
+async def test_a_list_is_no_entry_that_comes_near_to_a_call(
+    store: CacheStore, results: ResultCache, keys: CacheKeys
+) -> None:
+    await keep(results, family(1))
+    place = results.locate(AUTHORITY, family(1).intent, freshness_class="standard")
+    sought = Sought(
+        AUTHORITY.dataset, AUTHORITY.capability, place.key, keys.kid, place.partition.dimensions, lambda _: {}
+    )
+    assert [near.entry.key for near in await nearest(store, sought, keys, now=NOW)] == [place.key]
 
 
 async def test_a_store_shows_no_argument_of_a_list(store: CacheStore, results: ResultCache) -> None:
