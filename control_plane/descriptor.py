@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from contract.ids import MAX_ID_BYTES, Slug, Version
 from contract.minimum_group import GroupRule, MinimumGroup
@@ -36,11 +36,22 @@ _GOVERNED = (Sensitivity.CONFIDENTIAL, Sensitivity.RESTRICTED)
 class Freshness(Strict):
     """``maximum_age_s``: the age in seconds the publisher promises not to exceed.
 
-    ``reuse_s``: how long a stored result may be reused, in seconds from its execution.
+    ``reuse_s``: how long a stored result may be reused, in seconds from its execution, however often it is
+    read. ``class`` is the publisher's name for it, such as ``daily``, by which operators find what is stored.
     """
 
     maximum_age_s: int = Field(ge=1)
     reuse_s: int = Field(default=3_600, ge=1, le=86_400 * 30)
+    class_: Slug | None = Field(default=None, alias="class")
+
+    @property
+    def reuse_class(self) -> str:
+        """Stored results of one class may replace one another. The time is part of it: a shorter one finds nothing older."""
+        return f"{self.reuse_s}s" if self.class_ is None else f"{self.class_}-{self.reuse_s}s"
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"class" if name == "class_" else name: value for name, value in dump(self).items() if value is not None}
 
 
 _PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"

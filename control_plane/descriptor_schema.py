@@ -35,6 +35,11 @@ _SAID: Final[dict[str, dict[str, str]]] = {
         "capabilities": "What may be asked.",
         "bigquery": "How tables of BigQuery are asked.",
     },
+    "Freshness": {
+        "maximum_age_s": "Seconds: the age of the data that the publisher promises not to exceed.",
+        "reuse_s": "Seconds from its execution for which a stored result may be reused; reading it lengthens nothing.",
+        "class": "A name for that, such as daily: operators list and purge stored results by it.",
+    },
     "CapabilityManifest": {
         "name": "The capability's name in calls and policies.",
         "description": "What it answers: shown on the card, and read when a question is interpreted.",

@@ -112,8 +112,8 @@ class BoundCall:
 
     @property
     def freshness_class(self) -> str:
-        """Results of one class may replace one another; it is the publisher's reuse time."""
-        return f"{self.parts()[0].descriptor.freshness.reuse_s}s"
+        """Results of one class may replace one another; it is the publisher's."""
+        return self.parts()[0].descriptor.freshness.reuse_class
 
 
 @dataclass(frozen=True, slots=True)
