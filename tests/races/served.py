@@ -9,6 +9,7 @@ from typing import Final
 
 from cache.redis_store import RedisStore
 from dataset_agent.serving import serve
+from grants.state_redis import RedisState
 from tests.engine_taps import count_all, hold_all
 
 EXECUTIONS: Final = "RACE_EXECUTIONS"
@@ -16,7 +17,7 @@ EXECUTIONS: Final = "RACE_EXECUTIONS"
 HOLD: Final = "RACE_HOLD"
 """The environment's name of a file that may be there: while it is, what runs does not end."""
 BUDGET_S: Final = 10.0
-"""The machine of a race may be slow, and a cache that is silent is none: what races is not the budget."""
+"""The machine of a race may be slow, and a store that is silent is none: what races is not the budget."""
 _LOOK_S: Final = 0.01
 
 
@@ -29,6 +30,7 @@ def main() -> None:
             await asyncio.sleep(_LOOK_S)
 
     RedisStore.connect.__func__.__kwdefaults__["budget_s"] = BUDGET_S  # type: ignore[attr-defined]
+    RedisState.open.__func__.__kwdefaults__["budget"] = BUDGET_S  # type: ignore[attr-defined]
     hold_all(held)
     count_all(lambda: os.write(runs, b"%d\n" % os.getpid()))
     serve(0, None, as_json=True)

@@ -20,7 +20,7 @@ from contract.canonical import sha256_hex
 from contract.extension import DECISION_KEY
 from evidence.reader import LedgerFile
 from tests.races.racing import CACHE, EACH, PROCESSES, Race, RaceLost, Tell, address_of_store, line_of, workers
-from tests.races.served import EXECUTIONS, HOLD
+from tests.races.served import BUDGET_S, EXECUTIONS, HOLD
 from tests.running_agent import Asker, agent_home, message
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -95,6 +95,7 @@ def serving(kind: str, folder: Path) -> Iterator[Served]:
         settings = agent_home(folder / "home", **({} if url is None else {"state_url": url}))
         executions, hold = folder / "executions", folder / "hold"
         env = {"DATASET_AGENT_HOME": str(settings.home), EXECUTIONS: str(executions), HOLD: str(hold)}
+        env["DATASET_AGENT_POLICY_BUDGET"] = str(BUDGET_S)
         if url is not None and cache_url is not None:
             env |= {"DATASET_AGENT_STATE_URL": url, "DATASET_AGENT_CACHE_URL": cache_url}
         processes = stack.enter_context(workers("tests.races.served", log=folder / "served.log", env=env))
