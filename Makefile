@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-memo races test-hostile mutants bench lock
+.PHONY: help setup demo example test check lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +63,12 @@ test-cache: setup ## 100,000 random pairs of each kind through the cache on both
 
 test-memo: setup ## what is remembered of words: hits and errors on the committed pairs of questions, by kind; MEMO='--json'
 	$(BIN)/python -m tests.memo $(MEMO)
+
+test-cache-faults: setup ## a cache server stopped, silent, full, evicting and failing over under a real agent: what it costs; FAULTS='--json'
+	$(BIN)/python -m tests.cachefaults $(FAULTS)
+
+test-cache-bounds: setup ## memory and disk under 1,000,000 distinct keys, on both stores (minutes); BOUNDS='--keys 100000'
+	$(BIN)/python -m tests.cachefaults.bounds $(BOUNDS)
 
 test-oracle: setup ## GoogleSQL's meaning against ZetaSQL, with the counts; ORACLE='--write' renews the vectors
 	$(BIN)/python -m tests.oracle $(or $(ORACLE),--random 1000)

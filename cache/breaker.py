@@ -20,6 +20,10 @@ FIRST_PAUSE_S: Final = 0.5
 _log = logging.getLogger("dataset_agent.cache")
 
 
+class LeftAlone(StoreUnavailable):
+    """The store was not asked. That it fails was logged when it began to."""
+
+
 class Breaker:
     """Closed, open, or letting one trial through. ``clock`` is monotonic seconds.
 
@@ -45,7 +49,7 @@ class Breaker:
     async def call(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What ``attempt`` returns. Raises ``StoreUnavailable``, at once while the breaker is open."""
         if not self.allows():
-            raise StoreUnavailable("the store failed repeatedly and is left alone for a while")
+            raise LeftAlone("the store failed repeatedly and is left alone for a while")
         try:
             result = await attempt()
         except StoreUnavailable as error:

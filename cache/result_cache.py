@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
-from cache.breaker import Breaker
+from cache.breaker import Breaker, LeftAlone
 from cache.entry import EntryError, Header, open_sealed, seal, split
 from cache.family import Families, Family, Source
 from cache.flight import Flights, Run
@@ -179,7 +179,8 @@ class ResultCache:
         try:
             entry = await self._breaker.call(lambda: store.get(place.key, now=now))
         except StoreUnavailable as error:
-            _log.warning("cache lookup failed: %s", error)
+            if not isinstance(error, LeftAlone):
+                _log.warning("cache lookup failed: %s", error)
             return self._miss("unavailable", place)
         if entry is None:
             return self._miss("absent", place)
@@ -232,7 +233,8 @@ class ResultCache:
             )
             kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now, owner=owner))
         except (EntryError, StoreUnavailable) as error:
-            _log.warning("result not cached: %s", error)
+            if not isinstance(error, LeftAlone):
+                _log.warning("result not cached: %s", error)
             return
         if kept:
             self._count("kept")
