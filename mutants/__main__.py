@@ -29,6 +29,7 @@ from mutants.plant import Mutant, mutants
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SEARCHED: Final = {
+    "cache": ("tests/cache",),
     "contract": ("tests/contract", "tests/grants", "tests/attacks"),
     "control_plane": ("tests/control_plane", "tests/root_agent", "tests/dataset_agent"),
     "delegation": ("tests/delegation", "tests/root_agent", "tests/remote_agent"),
@@ -40,6 +41,8 @@ SEARCHED: Final = {
 }
 """Where test files are looked for, by the package of the fault; the whole of the first folder, where none is near."""
 NEAR: Final = {
+    "cache/family.py": ("cache_family",),
+    "cache/partition.py": ("cache_family", "cache_partition"),
     "contract/address.py": ("test_address", "provider", "published"),
     "contract/authority.py": ("authority",),
     "contract/call.py": ("test_call",),
@@ -118,6 +121,10 @@ NEAR: Final = {
         "queries_nested.",
         "queries_supplied_load",
     ),
+    "queries/rollup.py": ("queries_rollup.",),
+    "queries/rollup_forms.py": ("queries_rollup_proof", "queries_rollup."),
+    "queries/rollup_plan.py": ("queries_rollup.",),
+    "queries/rollup_proof.py": ("queries_rollup_proof",),
     "queries/rounding.py": ("queries_groups",),
     "queries/supplied.py": ("supplied_bounds", "supplied_load"),
     "queries/template.py": ("queries_template.", "queries_refused", "queries_bind", "supplied_load"),
@@ -130,6 +137,7 @@ NEAR: Final = {
         "attack_memory",
     ),
     "remote_agent/authentication.py": ("test_attacks", "attack_clients"),
+    "remote_agent/derived.py": ("derived_withheld", "derived_calls"),
     "remote_agent/discover.py": (
         "unknown_people",
         "tasks_and_cards",

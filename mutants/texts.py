@@ -265,6 +265,41 @@ _FETCHED: Final = (
     Text(_FILE, "half a file", "            unfinished.unlink()\n", "            pass\n"),
 )
 
+_ROLLUP: Final = "queries/rollup.py"
+_PLAN: Final = "queries/rollup_plan.py"
+_FORMS: Final = "queries/rollup_forms.py"
+_DERIVED: Final = "remote_agent/derived.py"
+_FAMILY: Final = "cache/family.py"
+_DERIVING: Final = (
+    Text(_PLAN, "values that the stored result was not asked for", "wanted is not None and wanted <= held", "True"),
+    Text(
+        _PLAN, "everything out of some", "held is None or (wanted is not None and", "held is None or (wanted is None or"
+    ),
+    Text(_PLAN, "the end of a range", "not first <= value < end", "not first <= value <= end"),
+    Text(_PLAN, "the start of a range", "not first <= value < end", "not first < value < end"),
+    Text(_PLAN, "values of no list", "return items is None or value in items", "return True"),
+    Text(_ROLLUP, "rows that are not asked for", "rows = [row for row in rows if chosen(row[place])]", "chosen(None)"),
+    Text(_ROLLUP, "a grain that is kept", "if kept != shown:", "if False:"),
+    Text(_ROLLUP, "digits of a sum", "localcontext(Context(prec=_DIGITS))", "localcontext(Context(prec=28))"),
+    Text(_ROLLUP, "a mean that is cut off", "(2 * abs(units) // count + 1) // 2", "abs(units) // count"),
+    Text(_ROLLUP, "rows in another order", "reverse=term.descending", "reverse=False"),
+    Text(_ROLLUP, "NULL at the other end", "if term.nulls_first else", "if not term.nulls_first else"),
+    Text(_ROLLUP, "a result of any size", " if len(body) <= max_bytes else None", ""),
+    Text(_FORMS, "an open list of any length", ' and none.name == "0"', ""),
+    Text(_FORMS, "what stands for what is left out", "otherwise is not None and not _is_null(otherwise)", "False"),
+    Text(_DERIVED, "a mask on a dimension", " or not plan.columns.isdisjoint(authority.masks)", ""),
+    Text(_DERIVED, "a result that does not hold the call", " and plan.covers(wide.values, bound.values)", ""),
+    Text(
+        "cache/partition.py",
+        "arguments that may not differ",
+        "template_digest, fixed, roles]",
+        "template_digest, roles]",
+    ),
+    Text(_FAMILY, "a list without end", "[:MOST_SOURCES]", ""),
+    Text(_FAMILY, "arguments without end", "if len(orjson.dumps(dict(source.arguments))) > MOST_BYTES:", "if False:"),
+    Text(_FAMILY, "what has expired", " and now < source.exp", ""),
+)
+
 TEXTS: Final[tuple[Text, ...]] = (
     *_STATE,
     *_ROWS,
@@ -275,4 +310,5 @@ TEXTS: Final[tuple[Text, ...]] = (
     *_NAMED,
     *_KEPT,
     *_FETCHED,
+    *_DERIVING,
 )
