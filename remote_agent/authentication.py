@@ -17,6 +17,8 @@ from remote_agent.caller import Caller
 MAX_VALUES: Final = 2_000
 """JSON values in a body. Parsing into protobuf costs per value, and happens before any authority."""
 
+_SOON_S: Final = 0.02
+
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/jwks.json", "/healthz", "/readyz"})
 
 Authenticate = Callable[[str | None], Caller]
@@ -56,23 +58,15 @@ class Gate:
     async def _until_gone(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Run the application, and cancel it when the caller disconnects, so that no query outlives them."""
         request = asyncio.current_task()
-        gone = asyncio.ensure_future(receive())
-        answered = False
-
-        def leave(_: asyncio.Future[Message]) -> None:
-            if request is not None and not answered and not gone.cancelled():
-                request.cancel()
-
-        gone.add_done_callback(leave)
+        caller = _Waiting(receive, request)
         try:
-            await self._app(scope, _replay(body, gone), send)
+            await self._app(scope, _replay(body, caller.look), send)
         except asyncio.CancelledError:
-            if request is None or not gone.done():
+            if request is None or not caller.has_left:
                 raise
             request.uncancel()
         finally:
-            answered = True
-            gone.cancel()
+            caller.answered()
 
     def _identify(self, scope: Scope) -> Caller:
         lines = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -80,6 +74,41 @@ class Gate:
             raise _unauthenticated("send one Authorization header")
         caller = self._authenticate(lines[0].decode("latin-1") if lines else None)
         return Caller(caller.agent, caller.person, _trace_id(scope))
+
+
+class _Waiting:
+    """The caller of one request, who may leave before it is answered: then the request is cancelled.
+
+    Nobody looks before ``_SOON_S`` have passed, unless the application asks: most answers are out by then.
+    """
+
+    def __init__(self, receive: Receive, request: asyncio.Task[object] | None) -> None:
+        self._receive = receive
+        self._request = request
+        self._gone: asyncio.Future[Message] | None = None
+        self._is_answered = False
+        self._timer = asyncio.get_running_loop().call_later(_SOON_S, self.look)
+
+    @property
+    def has_left(self) -> bool:
+        return self._gone is not None and self._gone.done()
+
+    def look(self) -> asyncio.Future[Message]:
+        """What the server says next of the caller, who has sent everything: only that they left."""
+        if self._gone is None:
+            self._gone = asyncio.ensure_future(self._receive())
+            self._gone.add_done_callback(self._leave)
+        return self._gone
+
+    def answered(self) -> None:
+        self._is_answered = True
+        self._timer.cancel()
+        if self._gone is not None:
+            self._gone.cancel()
+
+    def _leave(self, gone: asyncio.Future[Message]) -> None:
+        if self._request is not None and not self._is_answered and not gone.cancelled():
+            self._request.cancel()
 
 
 def bearer(header: str | None) -> str:
@@ -136,13 +165,13 @@ def _check_shape(body: bytes) -> None:
         ) from error
 
 
-def _replay(body: bytes, gone: asyncio.Future[Message]) -> Receive:
+def _replay(body: bytes, gone: Callable[[], asyncio.Future[Message]]) -> Receive:
     sent = False
 
     async def replay() -> Message:
         nonlocal sent
         if sent:
-            return await asyncio.shield(gone)
+            return await asyncio.shield(gone())
         sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
