@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cache.breaker import Breaker
-from cache.store import StoreUnavailable
+from cache.store import StoreSilent, StoreUnavailable
 
 
 class Clock:
@@ -15,6 +15,10 @@ class Clock:
 
 async def fail() -> None:
     raise StoreUnavailable("down")
+
+
+async def stay_silent() -> None:
+    raise StoreSilent("no answer")
 
 
 async def work() -> str:
@@ -74,3 +78,47 @@ async def test_a_trial_that_fails_starts_the_pause_again(breaker: Breaker, clock
     await trip(breaker, 1)
     clock.now = 9.9
     assert not breaker.allows()
+
+
+async def silence(breaker: Breaker) -> None:
+    with pytest.raises(StoreUnavailable):
+        await breaker.call(stay_silent)
+
+
+async def test_one_silence_opens_it_so_that_no_call_waits_twice(breaker: Breaker, clock: Clock) -> None:
+    await silence(breaker)
+    assert not breaker.allows()
+    clock.now = 0.5
+    assert await breaker.call(work) == "answer"
+    assert not breaker.is_open
+
+
+async def test_each_silence_that_follows_doubles_the_pause_up_to_the_whole_one(breaker: Breaker, clock: Clock) -> None:
+    for pause in (0.5, 1.0, 2.0, 4.0, 5.0, 5.0):
+        await silence(breaker)
+        clock.now += pause - 0.01
+        assert not breaker.allows()
+        clock.now += 0.02
+
+
+async def test_calls_that_meet_one_silence_together_count_once(breaker: Breaker, clock: Clock) -> None:
+    for _ in range(64):
+        breaker.failed(silent=True)
+    clock.now = 0.5
+    assert breaker.allows()
+
+
+async def test_it_logs_when_it_opens_and_when_it_closes(
+    breaker: Breaker, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await silence(breaker)
+    for _ in range(5):
+        with pytest.raises(StoreUnavailable):
+            await breaker.call(work)
+    clock.now = 0.5
+    await breaker.call(work)
+    await breaker.call(work)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the cache store is silent: calls go on without it",
+        "the cache store answers again",
+    ]
