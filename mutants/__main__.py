@@ -30,6 +30,7 @@ from mutants.plant import Mutant, mutants
 ROOT: Final = Path(__file__).resolve().parent.parent
 SEARCHED: Final = {
     "cache": ("tests/cache",),
+    "cache": ("tests/cache",),
     "contract": ("tests/contract", "tests/grants", "tests/attacks"),
     "control_plane": ("tests/control_plane", "tests/root_agent", "tests/dataset_agent"),
     "delegation": ("tests/delegation", "tests/root_agent", "tests/remote_agent"),
@@ -41,6 +42,7 @@ SEARCHED: Final = {
 }
 """Where test files are looked for, by the package of the fault; the whole of the first folder, where none is near."""
 NEAR: Final = {
+    "cache/keys.py": ("cache_secrets", "cache_opening"),
     "cache/family.py": ("cache_family",),
     "cache/partition.py": ("cache_family", "cache_partition"),
     "contract/address.py": ("test_address", "provider", "published"),
@@ -129,6 +131,7 @@ NEAR: Final = {
     "queries/supplied.py": ("supplied_bounds", "supplied_load"),
     "queries/template.py": ("queries_template.", "queries_refused", "queries_bind", "supplied_load"),
     "queries/tokens.py": ("queries_tokens", "queries_foreign", "queries_refused", "queries_template."),
+    "remote_agent/admin_query.py": ("admin_door",),
     "remote_agent/answer.py": (
         "unknown_people",
         "tasks_and_cards",

@@ -17,6 +17,7 @@ from typing import Final
 from mutants.texts import TEXTS, Text
 
 PROTECTED: Final = (
+    "cache/keys.py",
     "contract/address.py",
     "contract/authority.py",
     "contract/call.py",
@@ -25,6 +26,7 @@ PROTECTED: Final = (
     "contract/grant.py",
     "contract/published.py",
     "contract/scope.py",
+    "contract/secret_file.py",
     "contract/signing.py",
     "control_plane/identity.py",
     "control_plane/memo.py",
@@ -87,6 +89,7 @@ PROTECTED: Final = (
     "queries/supplied.py",
     "queries/template.py",
     "queries/tokens.py",
+    "remote_agent/admin_token.py",
     "remote_agent/answer.py",
     "remote_agent/authentication.py",
     "remote_agent/context.py",
