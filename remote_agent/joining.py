@@ -61,5 +61,5 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
 
 def check_same(authority: Authority, joined: Underway) -> None:
     """That rows made under the joined call's authority are exactly those of this one. Raises GRANT_WIDENED."""
-    if joined.authority is None or not same_rows(joined.authority, authority):
+    if not same_rows(joined.authority, authority):
         raise NotGranted(Reason.GRANT_WIDENED, "the grant is not for exactly what the task is run under")

@@ -11,9 +11,9 @@ from remote_agent.outcome import BoundCall
 _ORIGINS: Final = frozenset({"grant", "decision", "principal", "scope"})
 
 
-def same_rows(one: Authority, other: Authority) -> bool:
+def same_rows(one: Authority | None, other: Authority) -> bool:
     """Whether both are for the same person, and the same in every respect that decides which rows and columns there are."""
-    return _shape(one) == _shape(other)
+    return one is not None and _shape(one) == _shape(other)
 
 
 def same_policy(one: Authority, other: Authority) -> bool:
