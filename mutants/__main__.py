@@ -30,7 +30,6 @@ from mutants.plant import Mutant, mutants
 ROOT: Final = Path(__file__).resolve().parent.parent
 SEARCHED: Final = {
     "cache": ("tests/cache",),
-    "cache": ("tests/cache",),
     "contract": ("tests/contract", "tests/grants", "tests/attacks"),
     "control_plane": ("tests/control_plane", "tests/root_agent", "tests/dataset_agent"),
     "delegation": ("tests/delegation", "tests/root_agent", "tests/remote_agent"),

@@ -41,7 +41,13 @@ def _load(tmp_path: Path, *entries: str, issuer: str = ISSUER) -> Path:
             Sensitivity.CONFIDENTIAL,
             {
                 "chromatography-results": {"aggregate", "run_totals", "search"},
-                "purification-batches": {"calculate_yield", "compare_batches", "detect_outliers", "search", "step_totals"},
+                "purification-batches": {
+                    "calculate_yield",
+                    "compare_batches",
+                    "detect_outliers",
+                    "search",
+                    "step_totals",
+                },
             },
         ),
     ],
