@@ -25,6 +25,7 @@ _MAX_LIFE_S: Final = 86_400.0 * 366
 _MAX_SKEW_S: Final = 86_400.0
 # B-tree splits and indexes need room that an entry's own size does not tell.
 _SLACK: Final = 0.9
+_BATCH: Final = 256
 _CREATING: Final = threading.Lock()
 _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS entries (
@@ -215,7 +216,11 @@ class SqliteStore:
         db.execute(
             "DELETE FROM entries WHERE exp <= ? OR exp > ? OR used > ?", (now, now + _MAX_LIFE_S, now + _MAX_SKEW_S)
         )
-        while (excess := _bytes_used(db) + need - limit) > 0:
+        if _bytes_used(db) + need <= limit:
+            return
+        # A batch at a time: a full store would look for a victim with each entry.
+        enough = limit - self._max_bytes // _BATCH
+        while (excess := _bytes_used(db) + need - enough) > 0:
             victims = _least_recently_used(db, excess)
             if not victims:
                 return
