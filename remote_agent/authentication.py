@@ -59,6 +59,8 @@ class Gate:
         """Run the application, and cancel it when the caller disconnects, so that no query outlives them."""
         request = asyncio.current_task()
         caller = _Waiting(receive, request)
+        if scope["method"] != "POST":
+            caller.look()  # what is fetched is sent piece by piece: how much was taken is recorded
         try:
             await self._app(scope, _replay(body, caller.look), send)
         except asyncio.CancelledError:

@@ -38,7 +38,7 @@ def _govern(template: Template, tree: exp.Query, shape: Shape, governed: Where =
             column.set("this", exp.to_identifier(SUBJECT, quoted=True))
     for node, name in _nodes(tree):
         used = shape if governed(node) else OPEN
-        node.replace(govern._governed(node, name, template, used, dict(used.masks)))
+        node.replace(govern._governed(node, name, template, used, dict(used.masks), guarded=False))
     return tree
 
 

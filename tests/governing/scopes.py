@@ -107,7 +107,9 @@ def _argument(rng: random.Random, parameter: Parameter, world: World, entry: Ent
         return rng.randint(int(parameter.minimum or 0), int(parameter.maximum or 30))
     if parameter.type is SqlType.BOOL:
         return rng.random() < 0.5
-    words = _words(rng, world, entry)
+    if parameter.type in (SqlType.DATE, SqlType.TIMESTAMP):
+        return _text_of(rng.choice(_held(rng, world, entry, SqlType.DATE, SqlType.TIMESTAMP)), parameter.type)
+    words = [word for word in _held(rng, world, entry, SqlType.STRING) if word]
     if parameter.pattern is not None:
         fitting = [word for word in words if re.fullmatch(parameter.pattern, word)]
         return rng.choice(fitting) if fitting else "B001"
@@ -116,10 +118,18 @@ def _argument(rng: random.Random, parameter: Parameter, world: World, entry: Ent
     return word[start : start + rng.randrange(2, 9)] if rng.random() < 0.8 else word[: parameter.max_length]
 
 
-def _words(rng: random.Random, world: World, entry: Entry) -> list[str]:
+def _held(rng: random.Random, world: World, entry: Entry, *kinds: SqlType) -> list[Any]:
+    """Some values of columns of these types in the tables that are read."""
     found = []
     for table, column in columns_of(world.tables, entry.template.tables_read):
-        if column.type is SqlType.STRING and column.mode is not Mode.REPEATED:
+        if column.type in kinds and column.mode is not Mode.REPEATED:
             held = world.data[table.name]
-            found += [row[column.name] for row in rng.sample(held, min(10, len(held))) if row[column.name]]
+            found += [row[column.name] for row in rng.sample(held, min(10, len(held))) if row[column.name] is not None]
     return found
+
+
+def _text_of(value: dt.date, kind: SqlType) -> str:
+    if kind is SqlType.DATE:
+        return value.isoformat()[:10]
+    moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+    return f"{moment.isoformat(timespec='seconds')[:19]}Z"
