@@ -13,6 +13,8 @@ from tests.dataset_agent.command_line import CommandLine
 from tests.evidence.evidence_builders import SeedSigner
 from tests.running_agent import RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 OTHER = "urn:dataset-agent:other"
 
 

@@ -15,6 +15,8 @@ from grants.rotation import AHEAD, RETIRE_AFTER, stage, switch
 from grants.trust import load_trust
 from tests.dataset_agent.command_line import CommandLine
 
+pytestmark = pytest.mark.live
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Settings:

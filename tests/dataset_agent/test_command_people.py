@@ -9,6 +9,8 @@ import pytest
 from tests.dataset_agent.command_line import CommandLine, served
 from tests.running_agent import agent_home
 
+pytestmark = pytest.mark.live
+
 PROVIDER = {"OIDC_ISSUER": "https://idp.example", "OIDC_AUDIENCE": "root"}
 PUBLIC = {"ROOT_URL": "https://root.example"}
 SERVING = (("root", "--port", "0"), ("serve", "--port", "0"))

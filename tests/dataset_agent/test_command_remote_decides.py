@@ -12,6 +12,8 @@ from contract.settings import SHIPPED_DATASETS
 from tests.dataset_agent.command_line import CommandLine
 from tests.running_agent import RunningAgent, agent_home, running_agent
 
+pytestmark = pytest.mark.live
+
 QUESTION = "Compare the recovery of batches B001 and B002"
 
 

@@ -18,6 +18,8 @@ from tests.dataset_agent.command_line import CommandLine, Run, command_for
 from tests.large_world import DATASET, MARKER, large_agent
 from tests.running_agent import RunningAgent
 
+pytestmark = pytest.mark.live
+
 ROWS = 30_000
 IN_SCOPE = sum(n % 3 != 2 for n in range(ROWS))
 

@@ -37,6 +37,8 @@ from tests.dataset_agent.dataset_makers import (
     types_of,
 )
 
+pytestmark = pytest.mark.live
+
 
 def checked(folder: Path, world: Path | None = None) -> Report:
     settings = Settings(home=folder / "home", datasets=world or folder / "world")

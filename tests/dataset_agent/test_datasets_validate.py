@@ -19,6 +19,8 @@ from remote_agent.world import check_datasets
 from tests.dataset_agent.command_line import CommandLine
 from tests.dataset_agent.dataset_makers import FLIGHTS, csv_file, made_of, words
 
+pytestmark = pytest.mark.live
+
 DESCRIPTOR, LISTING, POLICY, PEOPLE = (
     "flights/descriptor.yaml",
     "flights/templates/list_flights.sql",

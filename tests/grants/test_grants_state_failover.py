@@ -25,6 +25,8 @@ from tests.grants.state_worlds import (
     refused_again,
 )
 
+pytestmark = pytest.mark.live
+
 
 async def test_a_restart_is_a_memory_lost_and_recovers_by_itself(own_server: OwnServer) -> None:
     store = RedisState.open(own_server.url, now=NOW, budget=BUDGET)

@@ -15,6 +15,8 @@ from grants.derive import header_value
 from grants.state_sqlite import SqliteState
 from tests.grants.grants_world import NOW, accept, make_chain, make_root
 
+pytestmark = pytest.mark.live
+
 HOUSE = Path(__file__).resolve().parents[2]
 
 

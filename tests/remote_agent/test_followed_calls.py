@@ -21,6 +21,8 @@ from tests.remote_agent.long_tasks import DONE, WORKING, detached, ended, fresh,
 from tests.remote_agent.long_world import BINDINGS, PEOPLE, Client, Held, state_of, until
 from tests.running_agent import RunningAgent
 
+pytestmark = pytest.mark.live
+
 
 def test_subscribers_see_the_one_execution_each_under_a_leaf_of_its_own(agent: RunningAgent, holding: Held) -> None:
     clients = [Client(agent, BINDINGS[number % 2]) for number in range(6)]

@@ -19,6 +19,8 @@ from tests.remote_agent.long_tasks import CANCELED, DONE, WORKING, detached, end
 from tests.remote_agent.long_world import BINDINGS, Client, Held, held, state_of, until
 from tests.running_agent import RunningAgent, decision_of, result_of
 
+pytestmark = pytest.mark.live
+
 
 def test_a_stream_tells_how_far_it_is_and_ends_with_rows(
     client: Client, holding: Held, monkeypatch: pytest.MonkeyPatch

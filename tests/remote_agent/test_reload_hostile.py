@@ -24,6 +24,8 @@ from remote_agent.world import close_world, load_world
 from tests.large_world import DATASET, write_world
 from tests.running_agent import Asker, running_agent
 
+pytestmark = pytest.mark.live
+
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
