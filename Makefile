@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile mutants bench lock
+.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -34,7 +34,9 @@ test: setup ## the tests, on every core
 test-live: setup ## agents, stores and commands as people run them: started, stopped, killed and raced (minutes)
 	$(BIN)/python -m pytest -n auto --dist loadfile -m live
 
-check: lint wheel-test test test-live ## everything that CI runs
+check: lint wheel-test test ## what CI runs at every commit
+
+check-all: check test-live ## what is run before a release
 
 lint: setup ## ruff, mypy and the floors
 	$(BIN)/ruff check .

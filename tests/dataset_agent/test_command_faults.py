@@ -61,7 +61,11 @@ def test_usage_is_one_line_that_names_the_help(command: CommandLine, arguments: 
         ("CACHE_ENABLED", "perhaps", "correct or unset DATASET_AGENT_CACHE_ENABLED"),
         ("STATE_URL", "postgres://h/x", "correct or unset DATASET_AGENT_STATE_URL: it must start with redis://"),
         ("CACHE_URL", "localhost:6379", "correct or unset DATASET_AGENT_CACHE_URL: it must start with redis://"),
-        ("CACHE_URL", "redis://h:port", "correct or unset DATASET_AGENT_CACHE_URL: it is not a URL"),
+        (
+            "CACHE_URL",
+            "redis://h:port",
+            "correct or unset DATASET_AGENT_CACHE_URL: it must name servers as HOST or HOST:PORT",
+        ),
         ("QUERY_MEMORY", "lots", "correct or unset DATASET_AGENT_QUERY_MEMORY: String should match pattern"),
         ("HOME", "/dev/null", "DATASET_AGENT_HOME names /dev/null, which is no folder"),
         ("DATASETS", "/no/such/folder", "DATASET_AGENT_DATASETS names /no/such/folder, which is no folder"),
