@@ -156,6 +156,8 @@ class ResultCache:
             derived = await derive()
             if derived is not None:
                 self._count("derived")
+                if found.reason == "integrity":  # a hit hides no damage
+                    self._count("integrity")
                 found = derived
         if isinstance(found, Hit):
             self._count("hit")

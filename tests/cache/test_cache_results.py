@@ -222,6 +222,23 @@ async def test_a_damaged_entry_is_a_counted_miss(
     assert results.counters["integrity"] == 1
 
 
+async def test_a_damaged_entry_is_counted_where_its_answer_follows_from_another(
+    results: ResultCache, store: CacheStore
+) -> None:
+    other = make_intent({"batch": "B009"})
+    await keep(results, intent=other)
+    wider = await find(results, intent=other)
+    await keep(results)
+    key = results.locate(AUTHORITY, make_intent(), freshness_class="standard").key
+    await store.put(key, b"junk" * 99, exp=NOW + 60, now=NOW)
+
+    async def derive() -> Hit | None:
+        return wider if isinstance(wider, Hit) else None
+
+    assert isinstance(await find(results, derive=derive), Hit)
+    assert (results.counters["integrity"], results.counters["derived"]) == (1, 1)
+
+
 async def test_an_entry_moved_to_another_tenant_s_key_is_a_counted_miss(
     results: ResultCache, store: CacheStore
 ) -> None:
