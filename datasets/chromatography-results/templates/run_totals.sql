@@ -17,5 +17,5 @@ SELECT
 FROM chromatography_run AS r
 WHERE r.run_date >= @from_day AND r.run_date < @to_day
   AND (ARRAY_LENGTH(@sites) = 0 OR r.site IN UNNEST(@sites))
-GROUP BY run_date, site, step_name, method
+GROUP BY 1, 2, 3, 4
 ORDER BY run_date, site, step_name, method

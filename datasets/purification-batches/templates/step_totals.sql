@@ -21,5 +21,5 @@ FROM step_condition AS s
 JOIN batch_record AS b ON b.batch_id = s.batch_id
 WHERE b.harvest_date >= @from_day AND b.harvest_date < @to_day
   AND (ARRAY_LENGTH(@sites) = 0 OR b.site IN UNNEST(@sites))
-GROUP BY harvest_date, site, step_no, step_name
+GROUP BY 1, 2, 3, 4
 ORDER BY harvest_date, site, step_no, step_name
