@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from contract.schema import ResultColumn, Table
@@ -22,6 +23,7 @@ from queries.masks import MASK_KEY as MASK_PARAMETER
 from queries.masks import dataset_mask_key
 from queries.template import Template, load_template
 from tests.authority_builder import make_authority
+from tests.bigquery import emulated
 from tests.bigquery.bigquery_world import AS_OF, STORED, stored_template
 from tests.bigquery.test_bigquery_emulator import QUERIES
 from tests.oracle import compare, corpus, world
@@ -186,3 +188,37 @@ async def test_governed_text_answers_as_duckdb_does(reference: Reference, embedd
         assert reference.query(text, given).rows == json.loads(document.body)["rows"]
         compared += 1
     assert compared
+
+
+@pytest.mark.parametrize("dataset", ["purification-batches", "chromatography-results"])
+async def test_groups_made_by_a_parameter_are_those_of_duckdb(dataset: str, tmp_path: Path) -> None:
+    """The shipped totals, which the emulator cannot show: what ZetaSQL makes of the text for BigQuery."""
+    folder, manifest = next(item for item in emulated.manifests() if item[1].dataset == dataset)
+    capability = next(item for item in manifest.capabilities if item.rollup is not None)
+    stored = tuple(emulated.in_bigquery(table, "shop") for table in manifest.tables)
+    there, here = (emulated.loaded(folder, manifest, capability, held) for held in (stored, manifest.tables))
+    reference = Reference(
+        {
+            table.name: (
+                {column.name: column.type.value for column in table.columns},
+                pq.read_table(folder / str(table.file)).to_pylist(),
+            )
+            for table in manifest.tables
+        }
+    )
+    text = plainly_named(BigQueryTexts().text(there, Shape((), ())), stored)
+    engine = DuckDbEngine.open(dataset, "1.0.0", folder, manifest.tables, scratch=tmp_path, mask_key=MASK_KEY)
+    authority = make_authority(dataset=dataset, capability=capability.name)
+    try:
+        for per in capability.parameter("per").values:
+            bound = bind(here, {"per": per, "from_day": "2024-02-01", "to_day": "2027-01-01"})
+            given = {
+                item.name: (f"ARRAY<{item.type}>" if item.repeated else item.type.value, bound.values[item.name])
+                for item in capability.parameters
+            }
+            document, _ = await run_whole(engine, authority, here, bound, max_rows=10_000, max_bytes=10**7, as_of=AS_OF)
+            found = json.loads(document.body)["rows"]
+            assert found
+            assert reference.query(text, given).rows == found
+    finally:
+        await engine.close()
