@@ -131,6 +131,7 @@ NEAR: Final = {
     "queries/template.py": ("queries_template.", "queries_refused", "queries_bind", "supplied_load"),
     "queries/tokens.py": ("queries_tokens", "queries_foreign", "queries_refused", "queries_template."),
     "remote_agent/admin_query.py": ("admin_door",),
+    "remote_agent/accounting.py": ("unwritable_row", "sealing_fails"),
     "remote_agent/answer.py": (
         "unknown_people",
         "tasks_and_cards",
@@ -139,6 +140,7 @@ NEAR: Final = {
         "attack_memory",
     ),
     "remote_agent/authentication.py": ("test_attacks", "attack_clients"),
+    "remote_agent/deciding.py": ("unknown_people", "governed_calls", "revocation_doors", "replaced_meanwhile"),
     "remote_agent/derived.py": ("derived_withheld", "derived_calls"),
     "remote_agent/discover.py": (
         "unknown_people",
@@ -177,6 +179,7 @@ NEAR: Final = {
         "results_streamed",
         "results_hop",
     ),
+    "remote_agent/reuse.py": ("never_stored", "freshness"),
     "remote_agent/spool.py": (
         "spool_find",
         "results_terms",

@@ -20,8 +20,8 @@ from contract.authority import Authority
 from contract.verdict import NotGranted
 from remote_agent.admin_query import Asked
 from remote_agent.admin_request import as_asked
-from remote_agent.answer import intent_of, storable
 from remote_agent.outcome import BoundCall
+from remote_agent.reuse import intent_of, storable
 from remote_agent.service import World
 
 _WHY: Final = {

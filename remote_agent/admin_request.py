@@ -25,7 +25,8 @@ from grants.mint import mint_root
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.verify import verify
 from remote_agent.admin_query import Asked
-from remote_agent.answer import admission_request, admit, bind
+from remote_agent.answer import bind
+from remote_agent.deciding import admission_request, admit
 from remote_agent.outcome import BoundCall, Request
 from remote_agent.service import ServedDataset, World
 

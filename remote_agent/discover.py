@@ -12,8 +12,10 @@ from contract.grant import VerifiedGrant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
-from remote_agent.answer import accountable, person, record, verify
+from remote_agent.accounting import accountable, record
+from remote_agent.answer import verify
 from remote_agent.card import only
+from remote_agent.deciding import person
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.service import Service, World
 

@@ -11,18 +11,9 @@ from __future__ import annotations
 
 from contract.authority import Authority
 from contract.verdict import NotGranted, Reason
-from remote_agent.answer import (
-    accountable,
-    admit,
-    bind,
-    describe,
-    recheck,
-    record,
-    release,
-    seal,
-    spend,
-    verify,
-)
+from remote_agent.accounting import accountable, describe, record, seal
+from remote_agent.answer import bind, release, spend, verify
+from remote_agent.deciding import admit, recheck
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.service import Service
 from remote_agent.standing import same_rows

@@ -18,8 +18,10 @@ from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import decide
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import interpret, supplement
-from remote_agent.answer import accountable, admission_request, person, record, verify
+from remote_agent.accounting import accountable, record
+from remote_agent.answer import verify
 from remote_agent.card import only
+from remote_agent.deciding import admission_request, person
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.proposal import offer_json, proposal_json
 from remote_agent.service import Service, World

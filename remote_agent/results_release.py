@@ -27,8 +27,9 @@ from contract.result import StoredResult
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.row import Kind
-from remote_agent.answer import admit, person, policy_of, spend, verify
+from remote_agent.answer import spend, verify
 from remote_agent.cancelling import past_cancelling
+from remote_agent.deciding import admit, person, policy_of
 from remote_agent.outcome import BoundCall, Request
 from remote_agent.results_range import Span, Unsatisfiable, span_of
 from remote_agent.results_trail import Trail

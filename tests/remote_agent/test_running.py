@@ -23,7 +23,7 @@ from a2a.utils.errors import TaskNotCancelableError, UnsupportedOperationError
 from contract.extension import EXTENSION_URI
 from contract.verdict import Decision, Reason
 from evidence.checkpoint import Receipt
-from remote_agent.answer import past_cancelling
+from remote_agent.cancelling import past_cancelling
 from remote_agent.caller import Caller, CallerUser
 from remote_agent.door import to_task
 from remote_agent.handler import GovernedRequestHandler

@@ -1,0 +1,101 @@
+"""This agent's own decision: made before anything is found or run, and once more before a row leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from contract.authority import Authority
+from contract.grant import VerifiedGrant
+from contract.principal import Principal
+from contract.scope import Scope
+from contract.verdict import Decision, NotGranted, Reason, Verdict
+from control_plane.admission import AdmissionRequest, decide
+from queries.govern import govern
+from remote_agent.hop import check_reach
+from remote_agent.outcome import BoundCall
+from remote_agent.service import Service, World
+from remote_agent.standing import same_policy, same_rows, same_template
+
+
+def person(grant: VerifiedGrant, world: World) -> Principal:
+    """The grant's subject as this agent knows it, under the same tenant. Raises UNKNOWN_PRINCIPAL."""
+    principal = world.directory.find(grant.issuer, grant.subject)
+    if principal is None or principal.tenant != grant.tenant:
+        raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the subject is not in this agent's directory")
+    return principal
+
+
+async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float) -> tuple[Decision, Authority]:
+    """This agent's own decision, and the authority it makes together with the grant."""
+    decision = await decide(
+        admission_request(call.scope, call.principal, call.call.capability, world, now), world.evaluator
+    )
+    if decision.verdict is not Verdict.GRANTED:
+        raise NotGranted(
+            decision.reason, decision.rationale, policy_id=decision.policy_id, policy_version=decision.policy_version
+        )
+    served, capability = call.place()
+    authority = Authority.of(
+        grant,
+        decision,
+        call.principal,
+        scope=call.scope,
+        capability=call.call.capability,
+        schema_version=served.descriptor.schema_version,
+        sensitivity=capability.descriptor.sensitivity,
+    )
+    # What could not be governed, or not be asked for, is refused before anything is spent on it.
+    govern(capability.template, authority)
+    check_reach(grant, capability.descriptor)
+    return decision, authority
+
+
+def admission_request(
+    scope: Scope, principal: Principal, capability: str, world: World, now: float
+) -> AdmissionRequest:
+    """What this agent decides about: its own descriptor and principal, beside what the sender states."""
+    return AdmissionRequest(
+        principal=principal,
+        dataset=scope.dataset,
+        capability=capability,
+        descriptor=world.lookup(scope.dataset),
+        policy_version=world.policy_version,
+        now=now,
+        stated_dataset_version=scope.dataset_version,
+        stated_revision=scope.revision,
+    )
+
+
+async def recheck(authority: Authority, call: BoundCall, world: World | None, service: Service) -> None:
+    """Revocations and root expiry once more, and whether what was admitted stands: the engine, or a wait, took time.
+
+    ``world`` is the one that the call was admitted under and its rows are of; ``None`` where these may differ.
+    """
+    await service.state.recheck(authority.grant, policy=policy_of(authority), now=service.clock())
+    if service.world is world and world.evaluator.version() == authority.decision.policy_version:
+        return
+    while True:
+        present = service.world
+        await readmit(authority, call, present, service.clock())
+        if service.world is present:
+            return
+
+
+async def readmit(authority: Authority, call: BoundCall, world: World, now: float) -> None:
+    """That ``world`` gives the same rows to the same authority as the one that they were made in.
+
+    Raises the reason of the decision that is made now, and UNKNOWN_DATASET_REVISION where it is
+    granted, but for something else: then nobody errs, and who is admitted anew is answered.
+    """
+    served = world.datasets.get(authority.dataset)
+    capability = served.capabilities.get(authority.capability) if served else None
+    principal = person(authority.grant, world)
+    standing = replace(call, scope=authority.scope, principal=principal, served=served, capability=capability)
+    _, again = await admit(authority.grant, standing, world, now)
+    if not (same_rows(again, authority) and same_policy(again, authority) and same_template(standing, call)):
+        raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "what the call was admitted under was replaced meanwhile")
+
+
+def policy_of(authority: Authority) -> str:
+    """The policy a revocation may name: ``id@version``."""
+    return f"{authority.decision.policy_id}@{authority.decision.policy_version}"
