@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from evidence.checkpoint import Checkpoint
 from evidence.merkle import Frontier, leaf_hash
 from evidence.row import COLUMNS, LATER, Cell, LedgerRow, leaf_data, rfc3339
-from evidence.subjects import commit, opening_of, subject_text
+from evidence.subjects import Subject, commit, opening_of, subject_text
 
 
 def kind_of(column: str) -> str:
@@ -83,24 +83,39 @@ class Concealed:
     opening: bytes
 
 
-def conceal(row: LedgerRow, subject_key: bytes | None) -> Concealed:
-    """The cells of ``row``. Without a subject the opening is random and only the receipt has it."""
-    salt = secrets.token_bytes(16)
-    opening = secrets.token_bytes(32) if subject_key is None else opening_of(subject_key, salt)
-    subject = None if row.subject is None or row.issuer is None else subject_text((row.issuer, row.subject))
-    special: dict[str, Cell] = {
+def plain(row: LedgerRow) -> dict[str, Any]:
+    """The members of ``row`` and its verdict, as JSON has them; personal ones are still in the clear."""
+    return row.__dict__ | {
         "kind": row.kind.value,
         "side": row.side.value,
         "recorded_at": rfc3339(row.recorded_at),
         "verdict": row.verdict.value,
         "reason": row.reason.value,
-        "subject_commitment": _commitment(opening, "subject", subject),
-        "call_commitment": _commitment(opening, "call", row.call_hash),
-        "result_commitment": _commitment(opening, "result", row.result_digest),
-        "event_ids": orjson.dumps(row.event_ids).decode(),
+    }
+
+
+def subject_in(members: Mapping[str, Any]) -> Subject | None:
+    """Who a row with these members is about, where it is known."""
+    issuer, subject = members["issuer"], members["subject"]
+    return None if issuer is None or subject is None else (issuer, subject)
+
+
+def conceal(members: Mapping[str, Any], subject_key: bytes | None) -> Concealed:
+    """The cells of a row with the members of ``plain``.
+
+    Without a subject the opening is random and only the receipt has it.
+    """
+    salt = secrets.token_bytes(16)
+    opening = secrets.token_bytes(32) if subject_key is None else opening_of(subject_key, salt)
+    subject = subject_in(members)
+    special: dict[str, Cell] = {
+        "subject_commitment": _commitment(opening, "subject", None if subject is None else subject_text(subject)),
+        "call_commitment": _commitment(opening, "call", members["call_hash"]),
+        "result_commitment": _commitment(opening, "result", members["result_digest"]),
+        "event_ids": orjson.dumps(members["event_ids"]).decode(),
         "salt": salt.hex(),
     }
-    cells: dict[str, Cell] = {name: special[name] if name in special else getattr(row, name) for name in COLUMNS}
+    cells: dict[str, Cell] = {name: special[name] if name in special else members[name] for name in COLUMNS}
     return Concealed(cells, opening)
 
 
@@ -141,10 +156,22 @@ def missing_columns(connection: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(name for name in LATER if name not in found)
 
 
+def stored_head(connection: sqlite3.Connection) -> tuple[Any, ...]:
+    """The row of the head as it is stored. Raises ``InvalidLedger`` where there is none, and ``sqlite3.Error``."""
+    row: tuple[Any, ...] | None = connection.execute(_SELECT_HEAD).fetchone()
+    if row is None:
+        raise InvalidLedger("the file has no head of a known format")
+    return row
+
+
 def read_head(connection: sqlite3.Connection) -> Head:
     """Raises ``InvalidLedger``, also where root and peaks disagree, and ``sqlite3.Error``."""
-    row = connection.execute(_SELECT_HEAD).fetchone()
-    if row is None or row[0] != FORMAT:
+    return head_of(stored_head(connection))
+
+
+def head_of(row: tuple[Any, ...]) -> Head:
+    """The head that a stored row says. Raises ``InvalidLedger``."""
+    if row[0] != FORMAT:
         raise InvalidLedger("the file has no head of a known format")
     _, origin, size, root, time, signature, peaks = row
     if [type(value) for value in row] != [int, str, int, bytes, str, bytes, bytes]:

@@ -16,15 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from evidence.checkpoint import Receipt
+from evidence.commit import LedgerBusy
 from evidence.entry import Concealed
 
 _RETRY_SECONDS: Final = 0.001
 
 _Group = list[tuple[Concealed, "asyncio.Future[Receipt]"]]
-
-
-class LedgerBusy(Exception):
-    """Another process holds the write lock."""
 
 
 class GroupCommit:

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
-from evidence.entry import (
-    INSERT_ENTRY,
-    UPDATE_HEAD,
-    Concealed,
-    Entry,
-    Head,
-    InvalidLedger,
-    conceal,
-    mismatches,
-    read_head,
-)
+from evidence.commit import Commits, LedgerBusy
+from evidence.entry import Concealed, Entry, InvalidLedger, conceal, mismatches, plain, subject_in
 from evidence.founding import found
-from evidence.group import GroupCommit, LedgerBusy
-from evidence.merkle import leaf_hash
+from evidence.group import GroupCommit
 from evidence.reader import LedgerFile, stranger
-from evidence.row import LedgerRow, leaf_data
-from evidence.sqlite_file import BUSY_SECONDS, connect, identities, names_of
+from evidence.row import LedgerRow
+from evidence.sqlite_file import BUSY_SECONDS, connect
 from evidence.subjects import Subject, SubjectKeys, opening_of
-
-_RETRY_SECONDS: Final = 0.0003
 
 
 class Ledger:
@@ -49,10 +34,7 @@ class Ledger:
         self._signer = signer
         self._connection = connection
         self._subjects = subjects
-        self._lock = threading.Lock()
-        self._names = names_of(path)
-        self._files = identities(self._names)
-        self._newest: Checkpoint | None = None
+        self._commits = Commits(path, connection)
         self._group = GroupCommit(self._commit, patience=BUSY_SECONDS, in_thread=lambda: waits(self._signer))
 
     @classmethod
@@ -114,22 +96,14 @@ class Ledger:
     def append_many(self, rows: Sequence[LedgerRow]) -> list[Receipt]:
         """Commit several rows at once, all or none; each has its own checkpoint. Raises as ``append``."""
         with _withheld_on_fault():
-            concealed = [self._conceal(row) for row in rows]
-            deadline = time.monotonic() + BUSY_SECONDS
-            while True:
-                try:
-                    return self._commit(concealed)
-                except LedgerBusy:
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(_RETRY_SECONDS)
+            return self._commits.commit_patiently([self._conceal(row) for row in rows], self._signer)
 
     async def append_async(self, row: LedgerRow) -> Receipt:
         """``append`` in an event loop: rows that wait together share one sync to disk.
 
         The loop stands still for the sync (a fifth of a millisecond on an ordinary disk),
-        never for another process: where one of those has the key, a thread commits. A caller that is cancelled while it waits has still
-        written its row.
+        never for another process: where one of those has the key, a thread commits. A caller
+        that is cancelled while it waits has still written its row.
         """
         with _withheld_on_fault():
             return await self._group.submit(self._conceal(row))
@@ -137,8 +111,7 @@ class Ledger:
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
         try:
-            with self._lock:
-                return read_head(self._connection).checkpoint
+            return self._commits.head().checkpoint
         except (sqlite3.Error, InvalidLedger) as error:
             raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the ledger cannot be read") from error
 
@@ -149,15 +122,7 @@ class Ledger:
     def health(self) -> None:
         """Take the write lock, read the head, write nothing. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
         with _withheld_on_fault():
-            if not self._lock.acquire(blocking=False):  # a thread of this process is at work, as below
-                return
-            try:
-                with self._transaction():
-                    self._continued(read_head(self._connection))
-            except LedgerBusy:  # another writer is at work: the ledger is writable
-                return
-            finally:
-                self._lock.release()
+            self._commits.probe()
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
         """Entries from ``start`` on, as of one commit, unverified."""
@@ -200,76 +165,17 @@ class Ledger:
 
     def close(self) -> None:
         self._group.close()
-        with self._lock:
+        with self._commits.lock:
             self._connection.close()
         self._subjects.close()
 
     def _conceal(self, row: LedgerRow) -> Concealed:
-        known = row.issuer is not None and row.subject is not None
-        return conceal(row, self._subjects.key((str(row.issuer), str(row.subject))) if known else None)
+        members = plain(row)
+        subject = subject_in(members)
+        return conceal(members, None if subject is None else self._subjects.key(subject))
 
     def _commit(self, rows: Sequence[Concealed]) -> list[Receipt]:
-        with self._lock, self._transaction():
-            head = self._continued(read_head(self._connection))
-            receipts = []
-            for row in rows:
-                head, receipt = self._extend(head, row)
-                receipts.append(receipt)
-            newest = head.checkpoint
-            self._connection.execute(
-                UPDATE_HEAD, (newest.size, newest.root, newest.time, newest.signature, head.frontier.to_bytes())
-            )
-        self._check_files()  # or nobody else would ever see what was committed
-        self._newest = newest
-        return receipts
-
-    def _continued(self, head: Head) -> Head:
-        """``head``, unless the file was replaced or rolled back under a running service."""
-        newest = self._newest
-        self._check_files()
-        if newest is not None and (
-            head.checkpoint.size < newest.size
-            or (head.checkpoint.size == newest.size and head.checkpoint.root != newest.root)
-        ):
-            raise InvalidLedger("the ledger was rolled back")
-        return head
-
-    def _check_files(self) -> None:
-        if identities(self._names) != self._files:
-            raise InvalidLedger("the ledger file was replaced")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """The write lock of the file, or ``LedgerBusy`` at once; committed, or rolled back on any exception."""
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-                raise LedgerBusy from error
-            raise
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-
-    def _extend(self, head: Head, row: Concealed) -> tuple[Head, Receipt]:
-        index = head.frontier.size
-        leaf = leaf_hash(leaf_data(index, row.cells))
-        frontier = head.frontier.append(leaf)
-        checkpoint = Checkpoint.sign(
-            self._signer,
-            origin=head.checkpoint.origin,
-            size=frontier.size,
-            root=frontier.root(),
-            time=str(row.cells["recorded_at"]),
-        )
-        self._connection.execute(
-            INSERT_ENTRY, (index, *row.cells.values(), leaf, checkpoint.root, checkpoint.signature)
-        )
-        receipt = Receipt(index, leaf, checkpoint, head.frontier.path_of_next(), row.opening)
-        return Head(checkpoint, frontier), receipt
+        return self._commits.commit(rows, self._signer)
 
 
 @contextmanager
