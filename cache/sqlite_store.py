@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from cache.entry import HEAD_BYTES
+from cache.sqlite_file import create_private, faults, identity, make_room, prepare
 from cache.store import StoredEntry, StoreStats, StoreUnavailable
 
 READ_WAIT_S: Final = 0.05
@@ -19,24 +19,6 @@ READ_WAIT_S: Final = 0.05
 WRITE_WAIT_S: Final = 0.25
 _PAGE_ROWS: Final = 500
 _TOUCHES: Final = 1_024
-_SCHEMA_VERSION: Final = 2
-# Text and blobs sort after every number, so these bounds also hold for them.
-_MAX_LIFE_S: Final = 86_400.0 * 366
-_MAX_SKEW_S: Final = 86_400.0
-# B-tree splits and indexes need room that an entry's own size does not tell.
-_SLACK: Final = 0.9
-_BATCH: Final = 256
-_CREATING: Final = threading.Lock()
-_SCHEMA: Final = (
-    """CREATE TABLE IF NOT EXISTS entries (
-         key TEXT PRIMARY KEY, exp REAL NOT NULL, used REAL NOT NULL, hits INTEGER NOT NULL DEFAULT 0,
-         entry BLOB NOT NULL)""",
-    "CREATE INDEX IF NOT EXISTS entries_exp ON entries (exp)",
-    "CREATE INDEX IF NOT EXISTS entries_used ON entries (used)",
-    "CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, exp REAL NOT NULL) WITHOUT ROWID",
-    f"PRAGMA user_version = {_SCHEMA_VERSION}",
-)
 # ``?1`` is the largest entry that ``put`` stores.
 _GET: Final = "SELECT entry FROM entries WHERE key = ?2 AND TYPEOF(entry) = 'blob' AND LENGTH(entry) <= ?1"
 _DELETE: Final = "DELETE FROM entries WHERE key IN (?1, CAST(?1 AS TEXT))"
@@ -71,7 +53,7 @@ class SqliteStore:
 
     async def get(self, key: str, *, now: float) -> bytes | None:
         # On the loop's thread: a read takes microseconds, and WAL readers never wait for a writer.
-        with _faults(self._path):
+        with faults(self._path):
             row = self._read().execute(_GET, (self._max_entry, key)).fetchone()
         if row is None:
             return None
@@ -113,7 +95,7 @@ class SqliteStore:
         return await asyncio.to_thread(self._stats)
 
     async def health(self) -> None:
-        with _faults(self._path):
+        with faults(self._path):
             self._read().execute("SELECT 1 FROM entries LIMIT 1").fetchone()
 
     async def close(self) -> None:
@@ -124,7 +106,7 @@ class SqliteStore:
             # A lease that ended and that nobody took since is still its owner's: nobody worked in between.
             if owner is not None and db.execute(_HELD, (key, owner)).fetchone() is None:
                 return False
-            self._make_room(db, len(entry) + 2 * len(key), now)
+            make_room(db, len(entry) + 2 * len(key), max_bytes=self._max_bytes, now=now)
             db.execute(
                 "INSERT INTO entries (key, exp, used, entry) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (key) DO UPDATE SET exp = excluded.exp, used = excluded.used, entry = excluded.entry",
@@ -164,14 +146,14 @@ class SqliteStore:
             return db.execute("DELETE FROM leases WHERE key = ? AND owner = ?", (key, owner)).rowcount == 1
 
     def _stats(self) -> StoreStats:
-        with self._lock, _faults(self._path):
+        with self._lock, faults(self._path):
             db = self._connect_writer()
             entries, size = db.execute("SELECT COUNT(*), COALESCE(SUM(LENGTH(entry)), 0) FROM entries").fetchone()
             counters = {name.decode("utf-8", "replace"): value for name, value in db.execute(_COUNTERS)}
         return StoreStats("sqlite", entries, size, self._max_bytes, counters)
 
     def _page(self, after: int) -> list[tuple[int, bytes, bytes, int, int | None]]:
-        with self._lock, _faults(self._path):
+        with self._lock, faults(self._path):
             return self._connect_writer().execute(_PAGE, (self._max_entry, HEAD_BYTES, after, _PAGE_ROWS)).fetchall()
 
     def _close(self) -> None:
@@ -193,7 +175,7 @@ class SqliteStore:
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
         """One transaction that also writes the uses seen since the last one."""
-        with self._lock, _faults(self._path):
+        with self._lock, faults(self._path):
             db = self._connect_writer()
             db.execute("BEGIN IMMEDIATE")
             touched, self._touched = self._touched, {}
@@ -208,23 +190,6 @@ class SqliteStore:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
-
-    def _make_room(self, db: sqlite3.Connection, need: int, now: float) -> None:
-        limit = int(self._max_bytes * _SLACK)
-        if _bytes_used(db) + need <= limit:
-            return
-        db.execute(
-            "DELETE FROM entries WHERE exp <= ? OR exp > ? OR used > ?", (now, now + _MAX_LIFE_S, now + _MAX_SKEW_S)
-        )
-        if _bytes_used(db) + need <= limit:
-            return
-        # A batch at a time: a full store would look for a victim with each entry.
-        enough = limit - self._max_bytes // _BATCH
-        while (excess := _bytes_used(db) + need - enough) > 0:
-            victims = _least_recently_used(db, excess)
-            if not victims:
-                return
-            db.executemany("DELETE FROM entries WHERE rowid = ?", victims)
 
     def _read(self) -> sqlite3.Connection:
         """The loop's connection; where the files were replaced, both are made anew.
@@ -242,10 +207,10 @@ class SqliteStore:
 
     def _connect_writer(self) -> sqlite3.Connection:
         if self._writer is None:
-            _create_private(self._path)
+            create_private(self._path)
             db = self._connect(WRITE_WAIT_S)
             try:
-                _prepare(db, self._max_bytes)
+                prepare(db, self._max_bytes)
             except BaseException:
                 db.close()
                 raise
@@ -258,72 +223,7 @@ class SqliteStore:
         return self._writer
 
     def _files_now(self) -> tuple[tuple[int, int] | None, ...]:
-        return tuple(_identity(name) for name in self._names)
+        return tuple(identity(name) for name in self._names)
 
     def _connect(self, wait_s: float) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=wait_s, isolation_level=None, check_same_thread=False)
-
-
-def _create_private(path: Path) -> None:
-    """Make the file so that only its owner can read it; SQLite's side files take its mode.
-
-    A file that is there is never opened: to close any descriptor of a file drops every lock
-    that the process holds on it (POSIX), so other processes would take away the log of a
-    connection in use.
-    """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _CREATING, suppress(FileExistsError):
-        if not path.exists():
-            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _identity(name: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(name)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _prepare(db: sqlite3.Connection, max_bytes: int) -> None:
-    db.execute("PRAGMA journal_mode = WAL")
-    # A power cut may lose the last entries; it cannot damage the file.
-    db.execute("PRAGMA synchronous = NORMAL")
-    db.execute(f"PRAGMA journal_size_limit = {4 * 2**20}")
-    page_size = db.execute("PRAGMA page_size").fetchone()[0]
-    db.execute(f"PRAGMA max_page_count = {max_bytes // page_size}")
-    if db.execute("PRAGMA user_version").fetchone()[0] != _SCHEMA_VERSION:
-        db.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA:
-            db.execute(statement)
-        db.execute("COMMIT")
-
-
-def _bytes_used(db: sqlite3.Connection) -> int:
-    pages, free, size = (
-        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
-    )
-    return int((pages - free) * size)
-
-
-def _least_recently_used(db: sqlite3.Connection, excess: int) -> list[tuple[int]]:
-    """The oldest entries that together hold ``excess`` bytes, from the next 64."""
-    victims: list[tuple[int]] = []
-    for rowid, size in db.execute(
-        "SELECT rowid, COALESCE(LENGTH(entry), 0) FROM entries ORDER BY used, rowid LIMIT 64"
-    ):
-        victims.append((rowid,))
-        excess -= size
-        if excess <= 0:
-            break
-    return victims
-
-
-@contextmanager
-def _faults(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        # A file that somebody else wrote may make its reader raise anything, such as ``TypeError``.
-        why = "".join(char if char.isprintable() else " " for char in str(error)[:200])
-        raise StoreUnavailable(f"the cache file {path} cannot be used ({type(error).__name__}: {why})") from error
