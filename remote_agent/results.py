@@ -13,20 +13,20 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE
 from contract.ids import new_id
-from contract.result import Execution, Result, ResultDocument, StoredResult
+from contract.result import Execution, Result, ResultDocument
 from contract.schema import ResultColumn
 from contract.verdict import NotGranted, Reason
 from queries.encode import ResultInvalid
 from queries.result_writer import result_writer
 from remote_agent.cancelling import past_cancelling
 from remote_agent.outcome import BoundCall, Supplied
+from remote_agent.results_stored import ResultShape, stored_result
 from remote_agent.service import Service
 from remote_agent.spool import Terms, Writing, too_large
 from remote_agent.spool_file import Sealed
@@ -151,18 +151,8 @@ class Gathering:
         """What was finished; what is on disk is kept from here on."""
         if sealed is None or self._stored is None:
             return ResultDocument(b"".join(self._inline), self.row_count, self.truncated, self._as_of)
-        spool = self._service.spool
-        stored = StoredResult(
-            result_id=self._result_id,
-            url=f"{self._service.public_url}/results/{quote(self._result_id, safe='')}",
-            media_type=self._media_type,
-            digest=sealed.digest,
-            size=sealed.size,
-            row_count=self.row_count,
-            truncated=self.truncated,
-            as_of=self._as_of,
-            expires_at=spool.expiry(),
-        )
+        shape = ResultShape(self._media_type, self.row_count, self.truncated, self._as_of)
+        stored = stored_result(self._service, sealed, shape)
         self._stored.keep(sealed, stored, terms)
         return stored
 

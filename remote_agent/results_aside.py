@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from urllib.parse import quote
 
 from contract.authority import Authority
 from contract.result import ResultDocument, StoredResult
 from contract.verdict import NotGranted
 from remote_agent.cancelling import past_cancelling
 from remote_agent.outcome import BoundCall, Found
+from remote_agent.results_stored import ResultShape, stored_result
 from remote_agent.service import Service
 from remote_agent.spool import Spool, Terms, Writing
 from remote_agent.spool_file import Sealed
@@ -38,17 +38,8 @@ async def _written(authority: Authority, call: BoundCall, document: ResultDocume
     _, capability, _ = call.parts()
     terms = Terms(authority, capability.template.digest)
     writing, sealed = await asyncio.to_thread(_write, service.spool, call.task_id, terms.owner, document.body)
-    stored = StoredResult(
-        result_id=call.task_id,
-        url=f"{service.public_url}/results/{quote(call.task_id, safe='')}",
-        media_type=document.media_type,
-        digest=document.digest,
-        size=document.size,
-        row_count=document.row_count,
-        truncated=document.truncated,
-        as_of=document.as_of,
-        expires_at=service.spool.expiry(),
-    )
+    shape = ResultShape(document.media_type, document.row_count, document.truncated, document.as_of)
+    stored = stored_result(service, sealed, shape)
     writing.keep(sealed, stored, terms)
     return stored
 
