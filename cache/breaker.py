@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from cache.store import StoreSilent, StoreUnavailable
 
@@ -17,6 +17,7 @@ T = TypeVar("T")
 FAILURES: Final = 3
 PAUSE_S: Final = 5.0
 FIRST_PAUSE_S: Final = 0.5
+Changed = Callable[[Literal["faults", "silence"] | None], None]
 _log = logging.getLogger("dataset_agent.cache")
 
 
@@ -41,6 +42,8 @@ class Breaker:
         self._silences = 0
         self._trying = False
         self._retry_at = 0.0
+        self.changed: Changed = _nobody
+        """Called when it opens, with why, and when it closes, with ``None``."""
 
     @property
     def is_open(self) -> bool:
@@ -70,9 +73,11 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        if self.is_open:
-            _log.warning("the cache store answers again")
+        was_open = self.is_open
         self._failures = self._silences = 0
+        if was_open:
+            _log.warning("the cache store answers again")
+            self.changed(None)
 
     def failed(self, *, silent: bool = False) -> None:
         was_open = self.is_open
@@ -86,8 +91,13 @@ class Breaker:
         self._retry_at = self._clock() + self._pause_now()
         if self.is_open and not was_open:
             _log.warning("the cache store %s: calls go on without it", "is silent" if silent else "fails")
+            self.changed("silence" if silent else "faults")
 
     def _pause_now(self) -> float:
         if self._failures >= self._limit:
             return self._pause
         return min(self._pause, FIRST_PAUSE_S * 2.0 ** min(max(0, self._silences - 1), 10))
+
+
+def _nobody(_: Literal["faults", "silence"] | None) -> None:
+    """Nobody is told."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
-from cache.breaker import Breaker, LeftAlone
+from cache.breaker import Breaker, Changed, LeftAlone
 from cache.entry import EntryError, Header, open_sealed, seal, split
 from cache.family import Families, Family, Source
 from cache.flight import Flights, Run
@@ -93,6 +93,12 @@ class ResultCache:
         self._unflushed: Counter[str] = Counter()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
+        self._seen: Callable[[str], None] = _unseen
+
+    def observed(self, seen: Callable[[str], None], changed: Changed) -> None:
+        """Tell ``seen`` each event of ``counters`` but those of restricted capabilities, and ``changed`` the breaker's."""
+        self._seen = seen
+        self._breaker.changed = changed
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -155,14 +161,14 @@ class ResultCache:
         if isinstance(found, Miss) and derive is not None and found.reason not in ("unavailable", "off"):
             derived = await derive()
             if derived is not None:
-                self._count("derived")
+                self._count("derived", derived.outcome)
                 if found.reason == "integrity":  # a hit hides no damage
-                    self._count("integrity")
+                    self._count("integrity", derived.outcome)
                 found = derived
         if isinstance(found, Hit):
-            self._count("hit")
+            self._count("hit", found.outcome)
         elif not again and found.reason != "off":
-            self._count(found.reason)
+            self._count(found.reason, found.outcome)
         return found
 
     async def _look(
@@ -239,7 +245,7 @@ class ResultCache:
                 _log.warning("result not cached: %s", error)
             return
         if kept:
-            self._count("kept")
+            self._count("kept", _outcome("MISS", place))
         if kept and family is not None and self._families is not None:
             await self._families.add(place.partition, family, header, document, keys=place.keys, now=now)
 
@@ -334,7 +340,9 @@ class ResultCache:
     def _miss(self, reason: MissReason, place: Place) -> Miss:
         return Miss(reason, _outcome("MISS", place))
 
-    def _count(self, event: str) -> None:
+    def _count(self, event: str, outcome: CacheOutcome) -> None:
+        if outcome.outcome != "WITHHELD":
+            self._seen(event)
         self._totals[event] += 1
         self._unflushed[event] += 1
         if self._flush_timer is None:
@@ -344,6 +352,10 @@ class ResultCache:
     def _flush_soon(self) -> None:
         self._flush_timer = None
         self._flushing = asyncio.get_running_loop().create_task(self.flush())
+
+
+def _unseen(_: str) -> None:
+    """Nobody is told."""
 
 
 def _outcome(outcome: Literal["HIT", "MISS", "OFF"], place: Place, *, derived: bool = False) -> CacheOutcome:

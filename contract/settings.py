@@ -93,6 +93,11 @@ class Settings(BaseSettings):
         description="Bearer token of the admin endpoint, 32 characters or more; default: no such endpoint.",
     )
     admin_token_file: Path | None = Field(default=None, description="A file of mode 0600 with that token instead.")
+    metrics_token: SecretStr | None = Field(
+        default=None,
+        description="Bearer token of GET /metrics, 32 characters or more; default: in development this machine may read it.",
+    )
+    metrics_token_file: Path | None = Field(default=None, description="A file of mode 0600 with that token instead.")
 
     memo_ttl: int = Field(
         default=86_400, ge=0, le=2_592_000, description="How long the root remembers what words were read as; 0: never."

@@ -43,6 +43,7 @@ PACKAGES: Final = (
     "queries",
     "cache",
     "evidence",
+    "metrics",
     "delegation",
     "root_agent",
     "remote_agent",

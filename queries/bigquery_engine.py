@@ -29,7 +29,7 @@ from queries.bigquery_query import Work, query_for
 from queries.bigquery_rows import BigQueryRows
 from queries.bigquery_text import BigQueryTexts
 from queries.bind import Bound
-from queries.engine import Stream, check_version
+from queries.engine import Load, Stream, check_version
 from queries.masks import dataset_mask_key
 from queries.template import Template
 
@@ -137,6 +137,11 @@ class BigQueryEngine:
             rows.leave()
             await self._abandon(job)
             self._jobs.discard(job)
+
+    @property
+    def load(self) -> Load:
+        """See ``Engine.load``."""
+        return Load(len(self._jobs))
 
     async def check(self, template: Template) -> None:
         """See ``Engine.check``: a dry run. Also raises a fault where BigQuery cannot be asked."""

@@ -27,7 +27,7 @@ from queries.duckdb_remote import RemoteRows, Workers
 from queries.duckdb_sizes import read_sizes
 from queries.duckdb_stream import RowStream
 from queries.duckdb_threads import Threads, too_long
-from queries.engine import check_version
+from queries.engine import Load, check_version
 from queries.govern import govern
 from queries.masks import dataset_mask_key
 from queries.supplied import check_supplied
@@ -62,6 +62,7 @@ class DuckDbEngine:
         self._threads = Threads(f"duckdb-{dataset}", cores())
         self._workers_free = asyncio.Semaphore(cores())
         self._streams_free = asyncio.Semaphore(_STREAMS_PER_CORE * cores())
+        self._asked = 0
 
     @classmethod
     def open(
@@ -98,6 +99,11 @@ class DuckDbEngine:
             clock=clock,
         )
 
+    @property
+    def load(self) -> Load:
+        """See ``Engine.load``."""
+        return Load(self._asked, len(self._workers))
+
     @asynccontextmanager
     async def stream(
         self,
@@ -112,7 +118,7 @@ class DuckDbEngine:
         """See ``Engine.stream``."""
         call = self._call(authority, template, bound, supplied, max_rows)
         started, deadline = self._clock(), asyncio.get_running_loop().time() + self._timeout
-        async with _free(self._streams_free, deadline), self._worker_for(call, deadline):
+        async with self._counted(), _free(self._streams_free, deadline), self._worker_for(call, deadline):
             rows = RowStream(
                 self._threads,
                 deadline,
@@ -154,6 +160,14 @@ class DuckDbEngine:
             return
         async with _free(self._workers_free, deadline):
             yield
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        self._asked += 1
+        try:
+            yield
+        finally:
+            self._asked -= 1
 
     def _rows(self, job: Job, call: Call) -> LocalRows | RemoteRows:
         """In a thread: start the query, where it belongs."""

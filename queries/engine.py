@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -38,8 +39,21 @@ class Stream(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an engine has to do just now: queries that run, or wait for their turn, and the processes it has for some."""
+
+    queries: int
+    workers: int = 0
+
+
 class Engine(Protocol):
     """Runs templates of one dataset version. Texts of ``NotGranted`` never hold an engine's message."""
+
+    @property
+    def load(self) -> Load:
+        """For its operator."""
+        ...
 
     def stream(
         self,

@@ -15,10 +15,12 @@ from evidence.statement import Draft, Invocation, draft
 from remote_agent.cancelling import past_cancelling
 from remote_agent.outcome import Answer, BoundCall, Found, Request, Supplied, Trail
 from remote_agent.service import Service
+from remote_agent.steps import Step, timed
 
 log = logging.getLogger(__name__)
 
 
+@timed(Step.RECORD)
 async def record(trail: Trail, service: Service) -> Receipt:
     """The terminal row, durable before anything leaves. Raises ``EVIDENCE_UNAVAILABLE``.
 
@@ -65,6 +67,7 @@ def describe(
     )
 
 
+@timed(Step.SEAL)
 async def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str, object]:
     """The signed in-toto statement about the bytes that will be sent, with its place in the ledger.
 
@@ -84,7 +87,17 @@ async def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str
 
 
 async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
-    """Run a path to an outcome; whatever happens on it ends in exactly one terminal row."""
+    """Run a path to an outcome; whatever happens on it ends in exactly one terminal row, and is counted once."""
+    steps, answer = service.measures.begin(), None
+    try:
+        answer = await _outcome(path, trail, service)
+        return answer
+    finally:
+        decision, cache = (trail.decision, None) if answer is None else (answer.decision, answer.cache)
+        service.measures.end(steps, decision, cache, restricted=trail.is_restricted)
+
+
+async def _outcome(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
     try:
         return await path()
     except NotGranted as stop:

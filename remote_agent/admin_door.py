@@ -37,8 +37,15 @@ class AdminDoor:
     """ASGI middleware before the gate of clients: it answers below ``/admin`` and passes everything else on."""
 
     def __init__(
-        self, app: ASGIApp, desk: CacheDesk, token: Callable[[], AdminToken | None], *, burst: float = _BURST
+        self,
+        app: ASGIApp,
+        desk: CacheDesk,
+        token: Callable[[], AdminToken | None],
+        *,
+        burst: float = _BURST,
+        refused: Callable[[], None] = lambda: None,
     ) -> None:
+        self._refused = refused
         self._app = app
         self._token = token
         self._walking = asyncio.Lock()
@@ -73,6 +80,7 @@ class AdminDoor:
         if token is None:
             raise _fault(Category.NOT_FOUND, "path", "there is no such path")
         if not token.is_of(scope["headers"]):
+            self._refused()
             raise _fault(Category.UNAUTHENTICATED, "token", "send Authorization: Bearer with this agent's admin token")
         self._rate.take(asyncio.get_running_loop().time())
         body = await bounded_body(receive, _MAX_BODY)

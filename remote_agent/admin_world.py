@@ -14,6 +14,7 @@ from contract.settings import Settings
 from control_plane.policy import load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
+from queries.engine import Load
 from remote_agent.service import ServedCapability, ServedDataset, World
 from remote_agent.sources import ask_source
 from remote_agent.world import close_world, evaluator_for, template_of
@@ -21,6 +22,8 @@ from remote_agent.world import close_world, evaluator_for, template_of
 
 class _NoEngine:
     """An ``Engine`` that runs nothing."""
+
+    load = Load(0)
 
     def stream(self, *_: Any, **__: Any) -> NoReturn:
         raise DatasetAgentError(

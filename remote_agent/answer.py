@@ -49,6 +49,7 @@ from remote_agent.results import collect
 from remote_agent.results_aside import set_aside
 from remote_agent.reuse import intent_of, reusable
 from remote_agent.service import ServedDataset, Service, World
+from remote_agent.steps import Step, timed, timed_at_once
 from remote_agent.underway import Underway
 
 Perform = Callable[[], Awaitable[tuple[Result, Execution]]]
@@ -91,6 +92,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
             underway.end(trail.decision)
 
 
+@timed(Step.VERIFY)
 async def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
     """The grant in the header, for this receiver, this client and this operation."""
     header = request.grant_header()
@@ -107,6 +109,7 @@ async def verify(request: Request, service: Service, now: float) -> VerifiedGran
     return grant
 
 
+@timed_at_once(Step.BIND)
 def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) -> BoundCall:
     """The call that arrived, inside the grant's scope: a known person, validated canonical arguments.
 
@@ -127,6 +130,7 @@ def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) ->
     return BoundCall(call, scope, principal, served, capability, bound, missing, request.media_type, request.task_id)
 
 
+@timed(Step.SPEND)
 async def spend(authority: Authority, service: Service, now: float) -> None:
     """Use the leaf up and read revocations: one round trip, last, so no failed attempt burns a grant."""
     await service.state.spend(authority.grant, policy=policy_of(authority), now=now)
@@ -158,6 +162,7 @@ async def find_or_run(
     return await service.cache.once(authority, intent_of(call), freshness_class=call.freshness_class, look=look, run=go)
 
 
+@timed(Step.FIND)
 async def find(authority: Authority, call: BoundCall, service: Service, *, again: bool = False) -> Found | None:
     """A stored result of the same meaning inside the same authorization partition, or one that follows from one.
 
@@ -179,6 +184,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
     return Found(found.document, found.execution, found.outcome, RunIds.fresh())
 
 
+@timed(Step.RUN)
 async def run(
     authority: Authority,
     call: BoundCall,

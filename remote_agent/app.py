@@ -1,12 +1,14 @@
 """The FastAPI composition of a dataset agent.
 
 JSON-RPC at ``/``, HTTP+JSON beside it, the signed card, JWKS, health and readiness. Every
-route but those last four is behind ``authentication.Gate``.
+route but those last four is behind ``authentication.Gate``; ``/metrics`` and ``/admin`` have doors of
+their own before it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -19,12 +21,13 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from contract.canonical import canonical_json, sha256_hex
-from contract.errors import DatasetAgentError
+from contract.errors import Component, DatasetAgentError
 from contract.key_ring import sign_with, waits
 from contract.telemetry import quiet_content_loggers
 from contract.verdict import Verdict
 from grants.client import authenticate_client
 from grants.key_sets import CACHE_CONTROL, agent_key_set
+from metrics.door import MetricsDoor
 from remote_agent.admin_door import AdminDoor
 from remote_agent.answer import answer
 from remote_agent.authentication import Authenticate, Gate, bearer
@@ -43,6 +46,7 @@ from remote_agent.protocol import NotNow, jsonrpc_routes, rest_routes
 from remote_agent.results_door import PATH, ResultsDoor
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
+from remote_agent.telling import Telling
 from remote_agent.underway import Underway
 
 
@@ -91,8 +95,19 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         openapi_url=None,
         lifespan=_lifespan(handler, lifecycle),
         middleware=[
-            Middleware(AdminDoor, desk=lifecycle.desk(), token=lambda: lifecycle.admin),
-            Middleware(Gate, authenticate=_authenticator(service), max_body=settings.max_body_bytes),
+            _metrics_door(lifecycle),
+            Middleware(
+                AdminDoor,
+                desk=lifecycle.desk(),
+                token=lambda: lifecycle.admin,
+                refused=lambda: service.measures.refused("admin"),
+            ),
+            Middleware(
+                Gate,
+                authenticate=_authenticator(service),
+                max_body=settings.max_body_bytes,
+                refused=lambda: service.measures.refused("clients"),
+            ),
         ],
     )
 
@@ -125,6 +140,19 @@ def _lifespan(
             await lifecycle.close()
 
     return run
+
+
+def _metrics_door(lifecycle: Lifecycle) -> Middleware:
+    measures, told = lifecycle.service.measures, Telling(lifecycle.service, lambda: lifecycle.fault)
+    return Middleware(
+        MetricsDoor,
+        text=told.text,
+        token=lambda: lifecycle.metrics,
+        at_home=not lifecycle.settings.production,
+        refused=lambda: measures.refused("metrics"),
+        component=Component.REMOTE_AGENT,
+        clock=time.monotonic,
+    )
 
 
 def _authenticator(service: Service) -> Authenticate:

@@ -29,10 +29,14 @@ class Gate:
     """Refuses before any route: 413 for a body over ``max_body`` bytes, 401 without a verified client.
 
     RFC 7523 (client assertions as bearer), RFC 9457 (problem details). What passes carries
-    its ``Caller`` in the scope; the Authorization header does not travel further.
+    its ``Caller`` in the scope; the Authorization header does not travel further. ``refused`` is
+    called for each 401.
     """
 
-    def __init__(self, app: ASGIApp, authenticate: Authenticate, max_body: int) -> None:
+    def __init__(
+        self, app: ASGIApp, authenticate: Authenticate, max_body: int, refused: Callable[[], None] = lambda: None
+    ) -> None:
+        self._refused = refused
         self._app = app
         self._authenticate = authenticate
         self._max_body = max_body
@@ -51,6 +55,8 @@ class Gate:
             if not public:  # nothing reads the body of a public route, and nobody in particular may send one
                 _check_shape(body)
         except DatasetAgentError as error:
+            if error.category is Category.UNAUTHENTICATED:
+                self._refused()
             await _problem(send, error)
             return
         await self._until_gone(scope, body, receive, send)

@@ -15,6 +15,7 @@ from remote_agent.hop import check_reach
 from remote_agent.outcome import BoundCall
 from remote_agent.service import Service, World
 from remote_agent.standing import same_policy, same_rows, same_template
+from remote_agent.steps import Step, timed
 
 
 def person(grant: VerifiedGrant, world: World) -> Principal:
@@ -25,6 +26,7 @@ def person(grant: VerifiedGrant, world: World) -> Principal:
     return principal
 
 
+@timed(Step.ADMIT)
 async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float) -> tuple[Decision, Authority]:
     """This agent's own decision, and the authority it makes together with the grant."""
     decision = await decide(
@@ -66,6 +68,7 @@ def admission_request(
     )
 
 
+@timed(Step.RECHECK)
 async def recheck(authority: Authority, call: BoundCall, world: World | None, service: Service) -> None:
     """Revocations and root expiry once more, and whether what was admitted stands: the engine, or a wait, took time.
 

@@ -34,6 +34,7 @@ from evidence.tree import verify_tree
 from grants.trust import TrustedAgent
 from remote_agent.outcome import BoundCall, Request, Supplied
 from remote_agent.service import Errand, Service, Upstreams
+from remote_agent.steps import Step, timed
 
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -83,6 +84,7 @@ class _Hop:
     upstreams: Upstreams
     agent: TrustedAgent
 
+    @timed(Step.DELEGATE)
     async def take(self, patience: float) -> Supplied:
         descriptor, theirs = await self._described()
         plan = self._plan(theirs)

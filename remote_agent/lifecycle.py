@@ -14,7 +14,8 @@ from typing import Any
 
 from cache.keys import CacheKeys, load_secrets
 from cache.opening import open_cache
-from contract.errors import DatasetAgentError
+from contract.bearer_token import BearerToken
+from contract.errors import Component, DatasetAgentError
 from contract.key_ring import take_over
 from contract.settings import Settings
 from contract.signing import Signer
@@ -24,6 +25,7 @@ from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.state import open_state
 from grants.trust import Trust, load_trust
+from metrics.door import metrics_token
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_token import AdminToken, admin_token
 from remote_agent.card import public_card_json
@@ -51,6 +53,7 @@ class Lifecycle:
     mask_key: bytes = field(repr=False)
     cache_keys: tuple[CacheKeys, ...] = field(default=(), repr=False)
     admin: AdminToken | None = None
+    metrics: BearerToken | None = None
     fault: str | None = None
     _card: tuple[int, dict[str, Any]] | None = None
     stamps: Stamps = field(default_factory=dict, repr=False)
@@ -63,7 +66,7 @@ class Lifecycle:
         """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do."""
         signer = open_signer(settings, KeyName.REMOTE)
         mask_key, cache_keys = cache_secrets(settings)
-        admin = admin_token(settings)
+        admin, metrics = admin_token(settings), metrics_token(settings, Component.REMOTE_AGENT)
         trust = load_trust(settings.trust_path)
         state = open_state(settings)
         stamps = await asyncio.to_thread(stamps_of, settings.datasets)
@@ -89,7 +92,8 @@ class Lifecycle:
         except BaseException:
             await state.close()
             raise
-        return cls(settings, service, public_url.rstrip("/"), mask_key, cache_keys, admin, stamps=stamps)
+        service.cache.observed(service.measures.looked, service.measures.breaker)
+        return cls(settings, service, public_url.rstrip("/"), mask_key, cache_keys, admin, metrics, stamps=stamps)
 
     async def reload(self) -> None:
         """Take over descriptors, principals, policies, trust and the agent's own keys; requests in flight keep the old.
@@ -105,7 +109,7 @@ class Lifecycle:
             try:
                 (keys,) = await reopen(self.settings, KeyName.REMOTE)
                 mask_key, cache_keys = cache_secrets(self.settings)
-                admin = admin_token(self.settings)
+                admin, metrics = admin_token(self.settings), metrics_token(self.settings, Component.REMOTE_AGENT)
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=mask_key, before=old)
                 trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
@@ -122,7 +126,7 @@ class Lifecycle:
             # together: rows that the old engines masked with the old key are not stored under the new one
             self.mask_key, self.cache_keys, self.service.mask_id = mask_key, cache_keys, mask_id(mask_key)
             self.service.cache.take_over(cache_keys[0])
-            self.admin = admin
+            self.admin, self.metrics = admin, metrics
             self.service.trust, self.service.world = trust, world
             self.service.published_keys.forget()
             if self.service.upstreams is not None:

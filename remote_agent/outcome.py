@@ -181,6 +181,12 @@ class Trail:
     recorded: bool = False
     receipt: Receipt | None = None
 
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it asks a restricted capability, as far as is known."""
+        capability = self.call.capability if self.call else None
+        return capability is not None and capability.descriptor.sensitivity is Sensitivity.RESTRICTED
+
     def row(self, agent_id: str, now: float, *, withdrawn: Decision | None = None) -> LedgerRow:
         """The terminal row of this request as far as it came: ids, codes and digests only.
 

@@ -169,6 +169,7 @@ async def _to_its_end(work: Coroutine[Any, Any, bytes]) -> bytes:
 
 async def _withheld(stop: NotGranted, trail: Trail, service: Service) -> Withheld:
     decision = stop.decision(service.world.policy_version)
+    service.measures.decided(decision)
     size = trail.held.result.size if trail.unsatisfiable and trail.held else None
     try:
         row = trail.row(decision, service, Kind.TERMINAL, None if trail.authority is None else 0)
@@ -269,6 +270,7 @@ class Release:
 
     async def _record(self, decision: Decision, released: int) -> None:
         self._recorded = True
+        self._service.measures.decided(decision)
         row = self._trail.row(decision, self._service, Kind.TERMINAL, released)
         await past_cancelling(self._service.ledger.append_async(row))
 

@@ -29,6 +29,7 @@ from grants.trust import Trust, TrustedAgent
 from queries.engine import Engine
 from queries.rollup_plan import RollupPlan
 from queries.template import Template
+from remote_agent.measures import Measures
 from remote_agent.spool import Spool
 
 
@@ -163,4 +164,5 @@ class Service:
     public_url: str = ""
     mask_id: str = ""
     published_keys: PublishedKeys = field(default_factory=PublishedKeys)
+    measures: Measures = field(default_factory=Measures, repr=False)
     clock: Callable[[], float] = time.time

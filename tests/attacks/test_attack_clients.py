@@ -143,7 +143,7 @@ def test_a_client_that_speaks_for_another_person_is_not_the_grants_client(target
     assert (target.rows(), target.spends()) == (rows + 1, spends)
 
 
-@pytest.mark.parametrize("path", ["/", "/message:send", "/tasks", "/extendedAgentCard", "/metrics", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/message:send", "/tasks", "/extendedAgentCard", "/metrics/", "/nowhere"])
 def test_every_other_route_wants_a_client(target: Target, path: str) -> None:
     for verb in ("GET", "POST", "PUT", "DELETE"):
         reply = target.exchange(verb, path, [("A2A-Version", "1.0")], b"{}")

@@ -17,6 +17,7 @@ from contract.result import StoredResult
 from contract.verdict import NotGranted, Reason
 from evidence.row import LedgerRow
 from remote_agent import results_release
+from remote_agent.measures import Measures
 from remote_agent.outcome import Request
 from remote_agent.results_range import span_of
 from remote_agent.results_release import Broken, Release
@@ -77,6 +78,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         world=SimpleNamespace(policy_version="1"),
         clock=lambda: float(NOW),
         agent_id=REMOTE,
+        measures=Measures(),
     )
     files = ExitStack()
     reader = ChunkReader(sealed)

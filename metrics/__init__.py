@@ -1,0 +1,1 @@
+"""What an agent counts and times: a table of numbers, its text for Prometheus, and the door to it."""
