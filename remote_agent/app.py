@@ -86,7 +86,12 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         )
 
     handler = GovernedRequestHandler(
-        respond, subscribe, extended_card, TaskMemory(settings.max_tasks), clock=lambda: service.clock()
+        respond,
+        subscribe,
+        extended_card,
+        TaskMemory(settings.max_tasks),
+        clock=lambda: service.clock(),
+        siblings=lifecycle.siblings,
     )
     app = FastAPI(
         title="Dataset agent",
@@ -123,7 +128,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     app.router.routes.extend(jsonrpc_routes(handler, contexts))  # first: nearly every request is for it
     # Before the SDK's, whose tenant mount would swallow every path of two parts.
     _add_public_routes(app, lifecycle)
-    app.router.routes.append(Route(PATH, ResultsDoor(service)))
+    app.router.routes.append(Route(PATH, ResultsDoor(service, lifecycle.siblings)))
     add_a2a_routes_to_fastapi(app, rest_routes=rest_routes(handler, contexts))
     return app
 
@@ -189,4 +194,4 @@ def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
     @app.get("/readyz")
     async def readyz() -> Response:
         ready, report = await lifecycle.readiness()
-        return JSONResponse(report, status_code=200 if ready else 503)
+        return JSONResponse(report | lifecycle.siblings.told, status_code=200 if ready else 503)

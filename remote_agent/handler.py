@@ -56,6 +56,8 @@ from remote_agent.outcome import Answer, Request
 from remote_agent.proposal import call_of
 from remote_agent.protocol import NoPushNotifications, NotNow
 from remote_agent.running import Faulty, Owner, Running, owner_of
+from remote_agent.siblings import Siblings
+from remote_agent.siblings_tasks import listed
 from remote_agent.tasks import TaskMemory
 from remote_agent.underway import Underway
 
@@ -82,6 +84,7 @@ class GovernedRequestHandler(NoPushNotifications):
         tasks: TaskMemory,
         *,
         clock: Callable[[], float] = time.time,
+        siblings: Siblings | None = None,
     ) -> None:
         self._answer = answer
         self._join = join
@@ -90,6 +93,7 @@ class GovernedRequestHandler(NoPushNotifications):
         self._half_calls = HalfCalls()
         self._running: dict[str, Running] = {}
         self._clock = clock
+        self._siblings = siblings or Siblings()
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         check_required(params)
@@ -117,6 +121,7 @@ class GovernedRequestHandler(NoPushNotifications):
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """The events of a task that runs. Its rows only under a fresh leaf for them; without one as ``GetTask``."""
+        self._siblings.route(params.id)
         caller, grants = caller_of(context), grants_of(context)
         require_extension(context)
         running = self._running_of(caller.owner, params.id)
@@ -137,6 +142,7 @@ class GovernedRequestHandler(NoPushNotifications):
 
     @validate_request_params
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
+        self._siblings.route(params.id)
         return self._owned(caller_of(context).owner, params.id)
 
     @validate_request_params
@@ -146,10 +152,11 @@ class GovernedRequestHandler(NoPushNotifications):
             # The end takes the place of what is remembered here; one that is there already must not lose it.
             if running.owner == owner and not running.is_over:
                 self._tasks.remember(owner, working(task_id, running.context_id, running.progress))
-        return self._tasks.page(owner, params)
+        return await listed(params, lambda part: self._tasks.page(owner, part), self._siblings)
 
     @validate_request_params
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
+        self._siblings.route(params.id)
         owner = caller_of(context).owner
         running = self._running_of(owner, params.id)
         if running is not None:
@@ -182,6 +189,7 @@ class GovernedRequestHandler(NoPushNotifications):
 
         So of two further messages of one task, at the same time, only one is taken.
         """
+        self._siblings.route(params.message.task_id)
         caller, grants = caller_of(context), grants_of(context)
         require_extension(context)
         check_message(params)
@@ -191,7 +199,7 @@ class GovernedRequestHandler(NoPushNotifications):
                 self._owned(caller.owner, message.task_id)
                 raise UnsupportedOperationError(message="the task is being answered: wait for it or cancel it")
             check_follow_up(message, self._owned(caller.owner, message.task_id))
-        task_id, context_id = message.task_id or new_id("task"), message.context_id or new_id("ctx")
+        task_id, context_id = message.task_id or self._siblings.new_task_id(), message.context_id or new_id("ctx")
         half = self._half_calls.find(caller.owner, task_id, self._clock()) if follows else None
         request = to_request(params, caller, grants, method, task_id, FollowUp(half) if follows else None)
         running = self._running[task_id] = Running(

@@ -26,10 +26,14 @@ from grants.signers import open_signer, reopen
 from grants.state import open_state
 from grants.trust import Trust, load_trust
 from metrics.door import metrics_token
+from metrics.folder import TableFile
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_token import AdminToken, admin_token
 from remote_agent.card import public_card_json
+from remote_agent.measures import METRICS, Measures
 from remote_agent.service import Service, World
+from remote_agent.siblings import Siblings
+from remote_agent.siblings_room import room_of
 from remote_agent.sources import sources_changed
 from remote_agent.spool import Spool
 from remote_agent.upstreams import A2aUpstreams
@@ -57,13 +61,21 @@ class Lifecycle:
     fault: str | None = None
     _card: tuple[int, dict[str, Any]] | None = None
     stamps: Stamps = field(default_factory=dict, repr=False)
+    siblings: Siblings = field(default_factory=Siblings)
     _retiring: set[asyncio.Task[None]] = field(default_factory=set)
     _retired: list[World] = field(default_factory=list)
     _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
-    async def open(cls, settings: Settings, *, public_url: str) -> Lifecycle:
-        """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do."""
+    async def open(
+        cls, settings: Settings, *, public_url: str, siblings: Siblings | None = None, generation: int = 1
+    ) -> Lifecycle:
+        """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do.
+
+        ``generation`` is the number of what is read now: of several workers, one that starts late
+        counts from where the others are.
+        """
+        siblings = siblings or Siblings()
         signer = open_signer(settings, KeyName.REMOTE)
         mask_key, cache_keys = cache_secrets(settings)
         admin, metrics = admin_token(settings), metrics_token(settings, Component.REMOTE_AGENT)
@@ -71,7 +83,7 @@ class Lifecycle:
         state = open_state(settings)
         stamps = await asyncio.to_thread(stamps_of, settings.datasets)
         try:
-            world = await load_world(settings, generation=1, mask_key=mask_key)
+            world = await load_world(settings, generation=generation, mask_key=mask_key)
             service = Service(
                 agent_id=settings.agent_id,
                 world=world,
@@ -85,15 +97,17 @@ class Lifecycle:
                 cache_enabled=settings.cache_enabled,
                 call_timeout=settings.call_timeout,
                 leaf_ttl=settings.leaf_ttl,
-                spool=Spool.open(settings, clock=lambda: service.clock()),
+                spool=Spool.open(settings, clock=lambda: service.clock(), room=room_of(siblings)),
                 public_url=public_url.rstrip("/"),
                 upstreams=A2aUpstreams.open(settings, signer),
+                measures=_measures(siblings),
             )
         except BaseException:
             await state.close()
             raise
         service.cache.observed(service.measures.looked, service.measures.breaker)
-        return cls(settings, service, public_url.rstrip("/"), mask_key, cache_keys, admin, metrics, stamps=stamps)
+        url = public_url.rstrip("/")
+        return cls(settings, service, url, mask_key, cache_keys, admin, metrics, stamps=stamps, siblings=siblings)
 
     async def reload(self) -> None:
         """Take over descriptors, principals, policies, trust and the agent's own keys; requests in flight keep the old.
@@ -230,6 +244,12 @@ class Lifecycle:
         task = asyncio.create_task(later())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
+
+
+def _measures(siblings: Siblings) -> Measures:
+    """Of several workers each reads what the others count, so that any of them tells of all."""
+    alone = siblings.count == 1
+    return Measures(None if alone else TableFile(siblings.folder / "metrics", siblings.own, METRICS))
 
 
 def cache_secrets(settings: Settings) -> tuple[bytes, tuple[CacheKeys, ...]]:

@@ -26,6 +26,7 @@ from remote_agent.refusals import OUTWARD
 from remote_agent.results_range import Span
 from remote_agent.results_release import Broken, Release, Wanted, Withheld, fetch
 from remote_agent.service import Service
+from remote_agent.siblings import Siblings
 
 log = logging.getLogger(__name__)
 
@@ -37,14 +38,16 @@ Headers = list[tuple[bytes, bytes]]
 class ResultsDoor:
     """The ASGI application behind ``PATH``."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, siblings: Siblings) -> None:
         self._service = service
+        self._siblings = siblings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":  # HEAD too: who may know of a result knows its size and digest
             await _reply(send, 405, b"", [(b"allow", b"GET")])
             return
         request = Request(scope)
+        self._siblings.route(str(request.path_params["task"]))
         release = await fetch(_governed(request), _wanted(request), self._service)
         if isinstance(release, Withheld):
             await _refuse(send, release)

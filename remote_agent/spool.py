@@ -27,7 +27,7 @@ from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
 from remote_agent.spool_file import ChunkReader, ChunkWriter, Sealed, stored_size
 from remote_agent.spool_folder import ProcessFolder
-from remote_agent.spool_shares import Owner, Shares
+from remote_agent.spool_shares import MakeRoom, Owner, own_room
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,14 @@ class Spool:
     """
 
     def __init__(
-        self, folder: Path, *, max_bytes: int, max_result_bytes: int, ttl: float, clock: Callable[[], float]
+        self,
+        folder: Path,
+        *,
+        max_bytes: int,
+        max_result_bytes: int,
+        ttl: float,
+        clock: Callable[[], float],
+        room: MakeRoom = own_room,
     ) -> None:
         self._folder = ProcessFolder(folder)
         self._max_bytes = max_bytes
@@ -82,12 +89,12 @@ class Spool:
         self._lock = threading.RLock()
         self._timers: set[asyncio.TimerHandle] = set()
         self.max_result_bytes = min(max_result_bytes, max_bytes)
-        self._bytes = Shares(max_bytes, least=stored_size(self.max_result_bytes))
-        self._results = Shares(MAX_RESULTS)
-        self._readers = Shares(MAX_READERS)
+        self._bytes = room("bytes", max_bytes, stored_size(self.max_result_bytes))
+        self._results = room("results", MAX_RESULTS, 1)
+        self._readers = room("readers", MAX_READERS, 1)
 
     @classmethod
-    def open(cls, settings: Settings, *, clock: Callable[[], float]) -> Spool:
+    def open(cls, settings: Settings, *, clock: Callable[[], float], room: MakeRoom = own_room) -> Spool:
         """The spool of this process; what dead ones left is deleted. Raises a CONFIGURATION fault."""
         spool = cls(
             settings.home / "remote" / "spool",
@@ -95,6 +102,7 @@ class Spool:
             max_result_bytes=settings.spool_max_result_bytes,
             ttl=settings.spool_ttl,
             clock=clock,
+            room=room,
         )
         try:
             spool._folder.sweep_dead()

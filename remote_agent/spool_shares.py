@@ -3,13 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
 Owner = tuple[str, str, str, str]
 """Client agent, issuer, tenant, subject."""
 
 _PARTS: Final = {0: 1, 1: 2, 4: 4}
 """Everybody has all of it, one client agent at most a half, one person who comes by it a quarter."""
+
+
+class Room(Protocol):
+    """What of one thing is taken, and by whom."""
+
+    @property
+    def used(self) -> int:
+        """By everybody, in this process."""
+        ...
+
+    def take(self, owner: Owner, more: int) -> bool:
+        """Count ``more`` for ``owner``, or nothing where that is more than its part or than there is."""
+        ...
+
+    def give_back(self, owner: Owner, less: int) -> None: ...
+
+
+MakeRoom = Callable[[str, int, int], Room]
+"""For the thing of this name: how much there is, and what a part is at least."""
+
+
+def holders_of(owner: Owner) -> dict[tuple[str, ...], int]:
+    """For whom something of this owner's counts, and the part that each has of all."""
+    return {owner[:length]: part for length, part in _PARTS.items()}
+
+
+def bound_of(most: int, least: int, part: int) -> int:
+    return min(most, max(least, most // part))
 
 
 class Shares:
@@ -30,18 +59,22 @@ class Shares:
 
     def take(self, owner: Owner, more: int) -> bool:
         """Count ``more`` for ``owner``, or nothing where that is more than its part or than there is."""
-        holders = [(owner[:length], self._bound(part)) for length, part in _PARTS.items()]
+        holders = [(holder, self._bound(part)) for holder, part in holders_of(owner).items()]
         if any(self._used[holder] + more > bound for holder, bound in holders):
             return False
         self._used.update({holder: more for holder, _ in holders})
         return True
 
     def give_back(self, owner: Owner, less: int) -> None:
-        for length in _PARTS:
-            holder = owner[:length]
+        for holder in holders_of(owner):
             self._used[holder] -= less
             if not self._used[holder]:
                 del self._used[holder]
 
     def _bound(self, part: int) -> int:
-        return min(self.most, max(self._least, self.most // part))
+        return bound_of(self.most, self._least, part)
+
+
+def own_room(_: str, most: int, least: int) -> Shares:
+    """Of one process alone."""
+    return Shares(most, least=least)

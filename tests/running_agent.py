@@ -36,6 +36,8 @@ from grants.mint import mint_root
 from grants.trust import Trust, load_trust
 from remote_agent.app import create_app
 from remote_agent.lifecycle import Lifecycle
+from remote_agent.siblings import Siblings
+from remote_agent.siblings_door import HandOver
 
 COMPARE = {"batch_a": "B001", "batch_b": "B002"}
 
@@ -62,8 +64,13 @@ Wrap = Callable[[Any, Lifecycle], Any]
 
 
 @contextmanager
-def running_agent(settings: Settings, *, port: int = 0, wrap: Wrap | None = None) -> Iterator[RunningAgent]:
-    """Serve until the block ends. Keys must exist. ``wrap`` makes what is served of the ASGI application."""
+def running_agent(
+    settings: Settings, *, port: int = 0, wrap: Wrap | None = None, siblings: Siblings | None = None
+) -> Iterator[RunningAgent]:
+    """Serve until the block ends. Keys must exist. ``wrap`` makes what is served of the ASGI application.
+
+    As one of several workers, by their ``siblings``, it serves on its private socket too.
+    """
     listener = bind_port("127.0.0.1", port)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     started: list[RunningAgent] = []
@@ -72,17 +79,21 @@ def running_agent(settings: Settings, *, port: int = 0, wrap: Wrap | None = None
 
     async def main() -> None:
         try:
-            lifecycle = await Lifecycle.open(settings, public_url=url)
+            lifecycle = await Lifecycle.open(settings, public_url=url, siblings=siblings)
         except BaseException as error:
             listener.close()
             failed.append(error)
             ready.set()
             return
         app: Any = create_app(lifecycle)
+        sockets = [listener]
+        if siblings is not None:
+            app = HandOver(app, siblings)
+            sockets.append(siblings.listener())
         server = uvicorn.Server(uvicorn.Config(wrap(app, lifecycle) if wrap else app, **server_settings()))
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         started.append(RunningAgent(settings, url, lifecycle, asyncio.get_running_loop()))
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        serving = asyncio.create_task(server.serve(sockets=sockets))
         while not server.started:
             await asyncio.sleep(0.005)
         ready.set()
