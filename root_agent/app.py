@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
@@ -22,12 +24,14 @@ from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import NotGranted
 from grants.key_sets import CACHE_CONTROL, issuer_key_set
+from metrics.door import MetricsDoor
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
 from root_agent.opening import close_service
 from root_agent.results_relay import PATH, RelayDoor, Waiting
 from root_agent.service import NOBODY_NAMED, Service
+from root_agent.telling import Telling
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +54,14 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         await root.close()
         await close_service(service)
 
-    app = FastAPI(title="dataset-agent root", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="dataset-agent root",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
+        middleware=[_metrics_door(service)],
+    )
     app.state.root = root
 
     @app.post("/ask")
@@ -93,6 +104,7 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
     async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
         if error.category is Category.UNAUTHENTICATED:
             log.info("a request without a verified person was refused: %s", error.code)
+            service.measures.refused("people")
         return _problem(error)
 
     @app.exception_handler(ClientDisconnect)
@@ -104,6 +116,18 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         return _failed(error)
 
     return app
+
+
+def _metrics_door(service: Service) -> Middleware:
+    return Middleware(
+        MetricsDoor,
+        text=Telling(service).text,
+        token=lambda: service.metrics_token,
+        at_home=service.metrics_at_home,
+        refused=lambda: service.measures.refused("metrics"),
+        component=Component.ROOT_AGENT,
+        clock=time.monotonic,
+    )
 
 
 async def _unless_gone(request: Request, asking: Coroutine[Any, Any, Answer]) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,7 @@ from contract.ids import InvocationId, SessionId, is_slug, new_id
 from contract.principal import Principal
 from contract.progress import Watch
 from contract.result import Result
+from contract.scope import Sensitivity
 from contract.verdict import Decision, Verdict
 from contract.zone import UTC, read_zone
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
@@ -152,6 +154,7 @@ class Asking:
     but its receipt, and ``relayed`` the same sealed; ``stop`` is the decision the path ended with early, whoever made it.
     ``read_under`` is all that the reading of the words depends on, where it was read anew and may be remembered.
     ``trace_id`` is 32 hex digits. ``watch`` is told how far the call is while it runs.
+    ``began`` is of ``perf_counter``.
     """
 
     person: RequestContext
@@ -182,6 +185,16 @@ class Asking:
     answer: Answer | None = field(default=None, repr=False)
     visited: tuple[str, ...] = ()
     watch: Watch | None = field(default=None, repr=False, compare=False)
+    began: float = field(default_factory=perf_counter, repr=False, compare=False)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether a restricted capability is asked, as far as is known."""
+        target = self.target
+        if target is None or not isinstance(target.descriptor, DatasetDescriptor):
+            return False
+        capability = target.descriptor.capability(target.call.capability)
+        return capability is not None and capability.sensitivity is Sensitivity.RESTRICTED
 
     @property
     def continued(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Final
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -114,6 +115,10 @@ class RootAgent:
         wanted = Wanted.of(question, call, media_type, task, self.service.zone if zone is None else zone)
         asking = _asking(person, wanted, SessionId.generate(), watch)
         self._desk.open(asking)
+        with self.service.measures.asking():
+            return await self._answered(asking)
+
+    async def _answered(self, asking: Asking) -> Answer:
         run = asyncio.ensure_future(self._run(asking))
         try:
             await asyncio.shield(run)
@@ -152,7 +157,13 @@ class RootAgent:
     async def _end(self, asking: Asking, reason: Reason, message: str) -> Answer:
         """The answer on the desk; where the run left none, one without rows, recorded."""
         ended = self._desk.close(asking.session_id) or asking
-        await self._forget(asking)
+        answer = await self._left(ended, reason, message)
+        took = perf_counter() - asking.began
+        self.service.measures.asked(answer.decision, took, restricted=answer.asking.is_restricted)
+        return answer
+
+    async def _left(self, ended: Asking, reason: Reason, message: str) -> Answer:
+        await self._forget(ended)
         if ended.answer is not None:
             return ended.answer
         stop = NotGranted(reason, message).decision(self.service.world.policy_version)

@@ -22,6 +22,7 @@ from evidence.ledger import Ledger
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.trust import Trust, TrustedAgent, load_trust
+from metrics.door import metrics_token
 from root_agent.service import Service, World, pinned_holder
 
 
@@ -68,6 +69,8 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         model=settings.model,
         memo=open_memo(settings),
         zone=read_zone(settings.zone),
+        metrics_token=metrics_token(settings, Component.ROOT_AGENT),
+        metrics_at_home=not settings.production,
         clock=clock,
     )
     service.holder_entry  # noqa: B018 - a root agent whose key nobody pins could only be refused
@@ -85,6 +88,7 @@ async def reload_service(settings: Settings, service: Service) -> None:
     world, trust = load_world(settings), load_trust(settings.trust_path)
     agents = dataset_agents(settings, trust)
     pinned_holder(trust, settings.root_id, holder.public_key)
+    service.metrics_token = metrics_token(settings, Component.ROOT_AGENT)
     service.world, service.trust, service.agents = world, trust, agents
     take_over(service.issuer, issuer)
     take_over(service.holder, holder)

@@ -60,9 +60,14 @@ async def _recalled(asking: Asking, service: Service, reading: Proposal | None) 
     known = await memo.exact(scope, words, now=now)
     found = None if known is None else as_kept(known, readable)
     if found is not None and (service.model is not None or agrees(found, reading)):
+        service.measures.recalled("exact")
         return found
     found = alike(words, await memo.recent(scope, now=now), readable, zone=asking.wanted.zone)
-    return found if found is not None and agrees(found, reading) else None
+    if found is not None and agrees(found, reading):
+        service.measures.recalled("alike")
+        return found
+    service.measures.recalled("none")
+    return None
 
 
 def read_anew(asking: Asking, service: Service) -> Asking:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from zoneinfo import ZoneInfo
 
 from cache.memo import Memo
+from contract.bearer_token import BearerToken
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
 from contract.principal import Principal
@@ -29,6 +30,7 @@ from delegation.offer import Offer
 from evidence.ledger import Ledger
 from grants.trust import Trust, TrustedAgent
 from root_agent.identity import RequestContext
+from root_agent.measures import Measures
 
 NOBODY_NAMED: Final = "root_agent.person.missing"
 
@@ -60,12 +62,13 @@ class World:
 
 @dataclass(slots=True)
 class Service:
-    """What one root agent works with. Only ``world``, ``trust`` and ``agents`` are ever replaced.
+    """What one root agent works with. Only ``world``, ``trust``, ``agents`` and ``metrics_token`` are ever replaced.
 
     ``agents`` are the dataset agents to ask, each with the address to ask it at. ``model`` is
     a model's name, or an ADK model object in tests; ``None`` reads questions offline. ``memo``
     keeps what words were read as, where it is on. With an ``identity_provider`` no development
     token is accepted, whatever else is set. Times to live are seconds. ``zone`` is that of people who name none.
+    ``metrics_at_home`` says whether this machine may read the metrics without a token.
     """
 
     root_id: str
@@ -88,6 +91,9 @@ class Service:
     model: Any = None
     memo: Memo | None = None
     zone: ZoneInfo = UTC
+    measures: Measures = field(default_factory=Measures, repr=False)
+    metrics_token: BearerToken | None = None
+    metrics_at_home: bool = False
     clock: Callable[[], float] = time.time
 
     @property

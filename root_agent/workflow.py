@@ -8,6 +8,7 @@ codes and counts. ``execute`` is the one node that sends something; it does so t
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from time import perf_counter
 from typing import Any, Final
 
 from google.adk.agents.context import Context
@@ -100,9 +101,10 @@ class Nodes:
             yield event
 
     async def _take(self, ctx: Context, node: str, step: ask.Step, *, routed: bool = True) -> Event:
-        asking = self._desk.put(self._desk.running(ctx.invocation_id).visiting(node))
+        asking, began = self._desk.put(self._desk.running(ctx.invocation_id).visiting(node)), perf_counter()
         if asking.stop is None:  # what has stopped only passes through, to the node that records it
             asking = self._desk.put(await ask.take(step, asking, self._service()))
+            self._service().measures.step(node, perf_counter() - began, restricted=asking.is_restricted)
         return Event(output=_public(node, asking), route=asking.verdict.value if routed else None)
 
     async def _attempt(self, ctx: Context, asking: Asking, service: Service) -> Asking:
@@ -121,12 +123,15 @@ class Nodes:
             follow=_follow(asking, planned.agent_id, service),
         )
         await ctx.run_node(Delegate(card, exchange, cards.http))
+        service.measures.replied(exchange.reply.reason)
         return ask.settle(asking, service, exchange.sent, exchange.reply)
 
     async def _end(self, ctx: Context, node: str, step: ask.Step) -> list[Event]:
         invocation_id = ctx.invocation_id
         asking = self._desk.put(self._desk.running(invocation_id).visiting(node))
+        began = perf_counter()
         asking = self._desk.put(await step(asking, self._service()))
+        self._service().measures.step(node, perf_counter() - began, restricted=asking.is_restricted)
         answer = asking.answer
         if answer is None:
             raise NotGranted(Reason.EXECUTION_FAILED, "the path ended without an answer")
