@@ -12,14 +12,13 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from contract.grant import VerifiedGrant
 from contract.verdict import NotGranted
 from grants.state import (
-    SWEEP,
     Progress,
     Revocation,
     RevocationKind,
@@ -38,9 +37,9 @@ from grants.state_header import (
     condition,
     gone_on,
     next_announced,
-    read_header,
     write_header,
 )
+from grants.state_known import Reading
 from grants.state_paths import (
     Files,
     FilesReplaced,
@@ -52,11 +51,13 @@ from grants.state_paths import (
     identity_of,
     take_away,
 )
-from grants.state_rows import REVOKE, TABLES, holds_leaves, instants_of, legible_revocations, revocations_of
+from grants.state_rows import REVOKE, TABLES, forget_leaves, holds_leaves, legible_revocations, revocations_of
 
 _REPLACED: Final = "the state file was replaced"
 LOG_BYTES: Final = 4 * 2**20
 """Size of the write-ahead log at which it is moved into the file."""
+SWEEP_EVERY: Final = 1.0
+"""Seconds of the memory's clock between two looks for leaves that may be forgotten."""
 
 
 @dataclass(slots=True)
@@ -80,10 +81,11 @@ class StateFile:
         self._memory = memory
         self._wait = wait
         self._boot = boot_id()
-        self._connection: sqlite3.Connection | None = None
+        self._reading: Reading | None = None
         self._files = Files(None, None, None)
         self._locked_files = self._files
         self._log_bytes = 0
+        self._swept = 0.0
 
     @property
     def identity(self) -> Identity | None:
@@ -97,43 +99,43 @@ class StateFile:
             pass
 
     def spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
-        with self._writing(now) as (connection, header):
+        with self._writing(now) as (reading, header):
             clock = max(header.clock, now)
-            _judge(connection, grant, policy, header, clock)
-            connection.execute(
-                "DELETE FROM spent WHERE leaf IN (SELECT leaf FROM spent WHERE until < ? LIMIT ?)", (clock, SWEEP)
-            )
+            _judge(reading, grant, policy, header, clock)
             leaf = (replay_key(grant), remembered_until(grant))
-            if not connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
+            if not reading.connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
                 raise replayed()
-            connection.execute("UPDATE memory SET seq = seq + 1, clock = ?", (clock,))
-        self._memory.note(header.progress.further())
+            self._sweep(reading.connection, clock)
+            reading.connection.execute("UPDATE memory SET seq = seq + 1, clock = ?", (clock,))
+        written = replace(header, progress=header.progress.further(), clock=clock)
+        reading.wrote(written)
+        self._memory.note(written.progress)
 
     def recheck(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
         """Reads only, unless something is to be written down about the file itself."""
-        connection, files, seen = self._current(), self._checked(), self._memory.seen
-        header = read_header(connection)
+        reading, files, seen = self._current(), self._checked(), self._memory.seen
+        header = reading.look(files.opened.st_mtime_ns).header
         if header is None or self._condition(header, files, seen) is not Condition.SOUND:
-            with self._writing(now) as (connection, header):
+            with self._writing(now) as (reading, header):
                 pass
         self._memory.note(header.progress)
-        _judge(connection, grant, policy, header, header.clock)
+        _judge(reading, grant, policy, header, header.clock)
 
     def revoke(self, kind: RevocationKind, value: str, not_before: float) -> None:
         """A loss stays for the next spend to notice: nothing here hides it."""
-        with self._locked() as connection:
-            connection.execute(REVOKE, (kind.value, value, not_before))
-            if self._settled(connection) is not None:
-                connection.execute("UPDATE memory SET seq = seq + 1")
+        with self._locked() as reading:
+            reading.connection.execute(REVOKE, (kind.value, value, not_before))
+            if self._settled(reading) is not None:
+                reading.connection.execute("UPDATE memory SET seq = seq + 1")
 
     def revocations(self) -> list[Revocation]:
-        connection = self._current()
+        reading = self._current()
         self._checked()
-        return revocations_of(connection)
+        return revocations_of(reading.connection)
 
     def probe(self) -> None:
-        with self._locked() as connection:
-            self._settled(connection)
+        with self._locked() as reading:
+            self._settled(reading)
 
     def log_is_long(self) -> bool:
         """As this connection saw it last."""
@@ -141,23 +143,23 @@ class StateFile:
 
     def checkpoint(self) -> None:
         """Move the log into the file, which gets the modification time announced in it. Nobody writes meanwhile."""
-        with self._locked() as connection:
-            header = self._settled(connection)
+        with self._locked() as reading:
+            header = self._settled(reading)
             if header is None:
                 return
             announced = next_announced(header, time.time())
-            connection.execute("UPDATE memory SET modified = ?, announced = ?", (self._modified(), announced))
-        with self._locked() as connection, closing(sqlite3.connect(self._path, timeout=0)) as beside:
-            header = self._settled(connection)
+            reading.connection.execute("UPDATE memory SET modified = ?, announced = ?", (self._modified(), announced))
+        with self._locked() as reading, closing(sqlite3.connect(self._path, timeout=0)) as beside:
+            header = self._settled(reading)
             if header is None or header.announced == self._modified():  # another process was here in between
                 return
             beside.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             os.utime(self._path, ns=(header.announced, header.announced))
 
     def disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._reading is not None:
+            self._reading.connection.close()
+            self._reading = None
 
     def put_aside(self, torn: Identity | None) -> None:
         """Begin anew beside a torn file, unless another process did; revocations are kept as far as they read."""
@@ -171,19 +173,20 @@ class StateFile:
         self.disconnect()
 
     @contextmanager
-    def _writing(self, now: float) -> Iterator[tuple[sqlite3.Connection, Header]]:
-        with self._locked() as connection:
-            header = self._settled(connection) or self._rearmed(connection, now)
+    def _writing(self, now: float) -> Iterator[tuple[Reading, Header]]:
+        with self._locked() as reading:
+            header = self._settled(reading) or self._rearmed(reading, now)
             self._memory.note(header.progress)
-            yield connection, header
+            yield reading, header
 
     @contextmanager
-    def _locked(self) -> Iterator[sqlite3.Connection]:
-        connection = self._current()
+    def _locked(self) -> Iterator[Reading]:
+        reading = self._current()
+        connection = reading.connection
         connection.execute("BEGIN IMMEDIATE")
         try:
             self._locked_files = self._checked()
-            yield connection
+            yield reading
         except NotGranted:
             connection.execute("COMMIT")  # keeps what was written down about the file, the only change by then
             raise
@@ -194,19 +197,30 @@ class StateFile:
         connection.execute("COMMIT")
         self._checked()  # or nobody else would ever see what was committed
 
-    def _settled(self, connection: sqlite3.Connection) -> Header | None:
+    def _settled(self, reading: Reading) -> Header | None:
         """The header under the write lock; ``None`` for a loss, which stays for whoever knows the time to write down."""
-        seen, header = self._memory.seen, read_header(connection)
+        seen, header = self._memory.seen, self._held(reading)
         found = self._condition(header, self._locked_files, seen)
         if found is Condition.TORN:
             raise FileTorn(self.identity)
         if found is Condition.CLOSED:
-            connection.execute("UPDATE memory SET modified = ?", (self._modified(),))
+            modified = self._modified()
+            reading.connection.execute("UPDATE memory SET modified = ?", (modified,))
+            return header and replace(header, modified=modified)
         return None if found is Condition.LOST else header
 
-    def _rearmed(self, connection: sqlite3.Connection, now: float) -> Header:
+    def _held(self, reading: Reading) -> Header | None:
+        """The header as it lies there under the write lock."""
+        return reading.look(self._locked_files.opened.st_mtime_ns).header
+
+    def _sweep(self, connection: sqlite3.Connection, clock: float) -> None:
+        """Once in ``SWEEP_EVERY``, and with every spend while there is more to forget than is forgotten at once."""
+        if not self._swept <= clock < self._swept + SWEEP_EVERY and forget_leaves(connection, clock):
+            self._swept = clock
+
+    def _rearmed(self, reading: Reading, now: float) -> Header:
         """Begin a memory, or go on after a loss."""
-        held, seen = read_header(connection), self._memory.seen
+        held, seen, connection = self._held(reading), self._memory.seen, reading.connection
         first = held is None and seen is None and not self._memory.lost and not holds_leaves(connection)
         header = gone_on(
             held,
@@ -232,15 +246,15 @@ class StateFile:
             log_in_use=log is not None and log.st_size > 0,
         )
 
-    def _current(self) -> sqlite3.Connection:
-        if self._connection is None:
+    def _current(self) -> Reading:
+        if self._reading is None:
             with founding(self._path):
                 create_private(self._path)
                 self._real = os.path.realpath(self._path)
                 self._files = Files.at(self._place, self._real)
-                self._connection = self._opened()
+                self._reading = Reading(self._opened())
                 self._files = Files.at(self._place, self._real)
-        return self._connection
+        return self._reading
 
     def _opened(self) -> sqlite3.Connection:
         """A connection whose commits stay in the log until ``checkpoint``, or until the last process closes."""
@@ -275,8 +289,6 @@ class StateFile:
         return os.stat(self._path).st_mtime_ns
 
 
-def _judge(
-    connection: sqlite3.Connection, grant: VerifiedGrant, policy: str | None, header: Header, clock: float
-) -> None:
-    names = names_of(grant, policy)
-    judge(grant, names, instants_of(connection, names), armed=header.armed, clock=clock)
+def _judge(reading: Reading, grant: VerifiedGrant, policy: str | None, header: Header, clock: float) -> None:
+    names = names_of(grant, policy) if reading.revokes else ()
+    judge(grant, names, reading.instants(names), armed=header.armed, clock=clock)

@@ -17,23 +17,39 @@ CREATE TABLE IF NOT EXISTS revoked (
   kind TEXT NOT NULL, value TEXT NOT NULL, not_before REAL NOT NULL, PRIMARY KEY (kind, value)
 ) WITHOUT ROWID;
 """
+SWEPT_AT_ONCE: Final = 512
 _FOREIGN: Final = "the state file holds what this program did not write"
 REVOKE: Final = (
     "INSERT INTO revoked VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET not_before = max(not_before, excluded.not_before)"
 )
 
 
-def instants_of(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
-    """The not-before instants of ``names``, in their order. Raises ``OSError`` for one that is no number."""
+Held = dict[tuple[str, str], Any]
+"""Revocations as they were read: SQLite keeps any type anywhere, so an instant may be none."""
+
+
+def held_of(connection: sqlite3.Connection, names: Sequence[tuple[RevocationKind, str]]) -> Held:
+    """The revocations of ``names``."""
     marks = ", ".join(["(?, ?)"] * len(names))
     rows = connection.execute(
         f"SELECT kind, value, not_before FROM revoked WHERE (kind, value) IN (VALUES {marks})",  # noqa: S608
         [part for name in names for part in name],
     )
-    held: dict[tuple[str, str], Any] = {(kind, value): instant for kind, value, instant in rows}
-    if not all(isinstance(instant, float) for instant in held.values()):
+    return {(kind, value): instant for kind, value, instant in rows}
+
+
+def held_if_few(connection: sqlite3.Connection, most: int) -> Held | None:
+    """Every revocation; ``None`` where there are more than ``most``."""
+    rows = connection.execute("SELECT kind, value, not_before FROM revoked LIMIT ?", (most + 1,)).fetchall()
+    return None if len(rows) > most else {(kind, value): instant for kind, value, instant in rows}
+
+
+def instants_in(held: Held, names: Sequence[tuple[RevocationKind, str]]) -> list[float | None]:
+    """The not-before instants of ``names``, in their order. Raises ``OSError`` for one that is no number."""
+    instants = [held.get(name) for name in names]
+    if not all(instant is None or isinstance(instant, float) for instant in instants):
         raise OSError(_FOREIGN)
-    return [held.get(name) for name in names]
+    return instants
 
 
 def revocations_of(connection: sqlite3.Connection) -> list[Revocation]:
@@ -45,6 +61,14 @@ def revocations_of(connection: sqlite3.Connection) -> list[Revocation]:
         return in_order({(kind, value): instant for kind, value, instant in rows})
     except (ValueError, TypeError) as error:
         raise OSError(_FOREIGN) from error
+
+
+def forget_leaves(connection: sqlite3.Connection, clock: float) -> bool:
+    """Forget leaves that nobody accepts any more, ``SWEPT_AT_ONCE`` at most; whether that was all of them."""
+    swept = connection.execute(
+        "DELETE FROM spent WHERE leaf IN (SELECT leaf FROM spent WHERE until < ? LIMIT ?)", (clock, SWEPT_AT_ONCE)
+    )
+    return swept.rowcount < SWEPT_AT_ONCE
 
 
 def holds_leaves(connection: sqlite3.Connection) -> bool:

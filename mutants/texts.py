@@ -37,6 +37,14 @@ _STATE: Final = (
     Text(_SCRIPT, "an instant that is lowered", "not held or tonumber(held) < tonumber(ARGV[2])", "true"),
 )
 
+_KNOWN: Final = "grants/state_known.py"
+_STAMP: Final = "stamp = (version, self.connection.total_changes, modified)"
+_KNOWLEDGE: Final = (
+    Text(_KNOWN, "what another connection committed", _STAMP, _STAMP.replace("version", "0")),
+    Text(_KNOWN, "what this connection wrote", _STAMP, _STAMP.replace("self.connection.total_changes", "0")),
+    Text(_KNOWN, "a file that was written past SQLite", _STAMP, _STAMP.replace("modified", "0")),
+)
+
 _GOVERN: Final = "queries/govern.py"
 _CONDITIONS: Final = "queries/conditions.py"
 _ROWS: Final = (
@@ -302,6 +310,7 @@ _DERIVING: Final = (
 
 TEXTS: Final[tuple[Text, ...]] = (
     *_STATE,
+    *_KNOWLEDGE,
     *_ROWS,
     *_COLUMNS,
     *_GROUPED,

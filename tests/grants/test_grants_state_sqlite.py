@@ -76,9 +76,9 @@ async def test_where_no_boot_can_be_told_every_commit_is_synced(path: Path, monk
     monkeypatch.setattr(state_paths, "_BOOT_ID", path / "none")
     store = SqliteState.open(path, now=NOW)
     await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    connection = store._here._connection
-    assert connection is not None
-    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    reading = store._here._reading
+    assert reading is not None
+    assert reading.connection.execute("PRAGMA synchronous").fetchone() == (2,)
     await store.close()
 
 
@@ -227,15 +227,15 @@ async def test_a_file_that_cannot_be_written_is_indeterminate_and_spends_nothing
     store = SqliteState.open(path, now=NOW)
     spent, grant = accept(make_chain()), accept(make_chain())
     await store.spend(spent, policy=POLICY, now=NOW)
-    connection = store._here._connection
-    assert connection is not None
-    connection.execute("PRAGMA query_only = 1")  # what a file system that went read-only makes SQLite say
+    reading = store._here._reading
+    assert reading is not None
+    reading.connection.execute("PRAGMA query_only = 1")  # what a file system that went read-only makes SQLite say
     assert await refused(store, grant) is Reason.STATE_UNAVAILABLE
     await store.recheck(spent, policy=POLICY, now=NOW)
     for ask in (store.health(), store.revoke(RevocationKind.TXN, "t", not_before=NOW)):
         with pytest.raises(DatasetAgentError, match="unavailable|cannot be written|does not take"):
             await ask
-    connection.execute("PRAGMA query_only = 0")
+    reading.connection.execute("PRAGMA query_only = 0")
     await store.spend(grant, policy=POLICY, now=NOW)
     await store.close()
 
