@@ -32,13 +32,14 @@ class TableFile:
         size = _HEAD.size + size_of(metrics)
         with open(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b") as file:
             if file.read(32) != layout_of(metrics) or os.fstat(file.fileno()).st_size != size:
-                file.truncate(0)
+                file.seek(0)
+                file.truncate()
                 file.write(bytes(size))  # not as a hole: what is mapped has its place on disk before it is written to
                 file.flush()
                 os.fsync(file.fileno())
-            self._map = mmap.mmap(file.fileno(), size)
-        self._map[: _HEAD.size] = _HEAD.pack(layout_of(metrics), os.getpid())
-        self.table = Table(metrics, memoryview(self._map)[_HEAD.size :])
+            memory = mmap.mmap(file.fileno(), size)
+        memory[: _HEAD.size] = _HEAD.pack(layout_of(metrics), os.getpid())
+        self.table = Table(metrics, memoryview(memory)[_HEAD.size :])  # which keeps it as long as it is there
         self.table.zero(Kind.GAUGE)
 
     def tables(self) -> list[list[float]]:
@@ -48,10 +49,6 @@ class TableFile:
             if path != self._path and (numbers := _read(path, self._metrics)) is not None:
                 found.append(numbers)
         return found
-
-    def close(self) -> None:
-        self.table.close()
-        self._map.close()
 
 
 def _read(path: Path, metrics: Sequence[Metric]) -> list[float] | None:

@@ -60,8 +60,8 @@ class Table:
 
     def __init__(self, metrics: Sequence[Metric], memory: memoryview | None = None) -> None:
         self.metrics = tuple(metrics)
-        self._memory = memoryview(bytearray(size_of(metrics))) if memory is None else memory
-        self.cells: memoryview[float] = self._memory.cast("d")
+        memory = memoryview(bytearray(size_of(metrics))) if memory is None else memory
+        self.cells: memoryview[float] = memory.cast("d")
         self._starts: dict[str, int] = {}
         start = 0
         for metric in self.metrics:
@@ -83,11 +83,6 @@ class Table:
                 start = self._starts[metric.name]
                 for at in range(start, start + metric.width * len(metric.values)):
                     self.cells[at] = 0.0
-
-    def close(self) -> None:
-        """Let the memory go; nothing may be counted afterwards."""
-        self.cells.release()
-        self._memory.release()
 
     def _places(self, metric: Metric) -> dict[Label, int]:
         start = self._starts[metric.name]

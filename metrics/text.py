@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -45,7 +46,8 @@ def _family(metric: Metric, numbers: Sequence[float]) -> Family:
         return counter
     gauge = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
     for label, number in zip(metric.values, numbers, strict=True):
-        gauge.add_metric(label, number)
+        if not isnan(number):  # it says that there is no such thing
+            gauge.add_metric(label, number)
     return gauge
 
 

@@ -93,14 +93,15 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         clock=lambda: service.clock(),
         siblings=lifecycle.siblings,
     )
+    telling = Telling(service, lambda: lifecycle.fault)
     app = FastAPI(
         title="Dataset agent",
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        lifespan=_lifespan(handler, lifecycle),
+        lifespan=_lifespan(handler, lifecycle, telling),
         middleware=[
-            _metrics_door(lifecycle),
+            _metrics_door(lifecycle, telling),
             Middleware(
                 AdminDoor,
                 desk=lifecycle.desk(),
@@ -134,12 +135,13 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
 
 
 def _lifespan(
-    handler: GovernedRequestHandler, lifecycle: Lifecycle
+    handler: GovernedRequestHandler, lifecycle: Lifecycle, telling: Telling
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def run(_: FastAPI) -> AsyncIterator[None]:
         try:
-            yield
+            async with telling.to_siblings():
+                yield
         finally:
             await handler.close()
             await lifecycle.close()
@@ -147,11 +149,11 @@ def _lifespan(
     return run
 
 
-def _metrics_door(lifecycle: Lifecycle) -> Middleware:
-    measures, told = lifecycle.service.measures, Telling(lifecycle.service, lambda: lifecycle.fault)
+def _metrics_door(lifecycle: Lifecycle, telling: Telling) -> Middleware:
+    measures = lifecycle.service.measures
     return Middleware(
         MetricsDoor,
-        text=told.text,
+        text=telling.text,
         token=lambda: lifecycle.metrics,
         at_home=not lifecycle.settings.production,
         refused=lambda: measures.refused("metrics"),

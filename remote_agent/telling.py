@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from contract.verdict import NotGranted
 from metrics.common import Stores
@@ -52,8 +53,17 @@ class Telling:
         tables = [list(self._measures.table.cells)] if file is None else file.tables()
         return text_of(METRICS, summed(METRICS, tables))
 
-    async def keep(self) -> None:
-        """Look at this process's gauges again and again, for the siblings that are asked in its place."""
+    @asynccontextmanager
+    async def to_siblings(self) -> AsyncIterator[None]:
+        """Inside, this process's gauges are looked at again and again, for others that are asked in its place."""
+        looking = asyncio.create_task(self._keep()) if self._measures.file is not None else None
+        try:
+            yield
+        finally:
+            if looking is not None:
+                looking.cancel()
+
+    async def _keep(self) -> None:
         while True:
             self._look()
             await asyncio.sleep(_LOOKED_S)
