@@ -8,6 +8,7 @@ from contextlib import closing
 from contract.settings import Settings
 from control_plane.identity import refuse_in_production
 from dataset_agent.configuration import check_datasets_folder, load_settings
+from dataset_agent.ledger_writer import ledger_writer
 from dataset_agent.process import address_of, advertised_address, bind_port, serve_app
 from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 from remote_agent.app import create_app
@@ -22,8 +23,15 @@ def serve(port: Port = 8801, host: Host = None, as_json: ReadyJson = False) -> N
 async def _serve(settings: Settings, port: int, as_json: bool) -> None:
     refuse_in_production(settings)
     check_datasets_folder(settings)
-    with closing(bind_port(settings.host, port, found_by="DATASET_AGENT_URL")) as listener:
-        lifecycle = await Lifecycle.open(settings, public_url=advertised_address(settings, listener))
+    with (
+        closing(bind_port(settings.host, port, found_by="DATASET_AGENT_URL")) as listener,
+        ledger_writer(settings) as writer,
+    ):
+        lifecycle = await Lifecycle.open(
+            settings,
+            public_url=advertised_address(settings, listener),
+            writer=writer,
+        )
         await serve_app(
             create_app(lifecycle),
             listener,

@@ -61,7 +61,7 @@ class Commits:
                 newest = head.checkpoint
                 peaks = head.frontier.to_bytes()
                 self.connection.execute(UPDATE_HEAD, (newest.size, newest.root, newest.time, newest.signature, peaks))
-            self._check_files()  # or nobody else would ever see what was committed
+            self.check_files()  # or nobody else would ever see what was committed
             self._head = head
             self._stored = (FORMAT, newest.origin, newest.size, newest.root, newest.time, newest.signature, peaks)
         return receipts
@@ -86,7 +86,7 @@ class Commits:
         if not self.lock.acquire(blocking=False):  # a thread of this process is at work, as below
             return
         try:
-            self._check_files()
+            self.check_files()
             with self._transaction():
                 self._newest()
         except LedgerBusy:  # another writer is at work: the ledger is writable
@@ -110,7 +110,8 @@ class Commits:
             raise InvalidLedger("the ledger was rolled back")
         return head
 
-    def _check_files(self) -> None:
+    def check_files(self) -> None:
+        """That the files are those that were opened."""
         if identities(self._names) != self._files:
             raise InvalidLedger("the ledger file was replaced")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import waits
@@ -20,6 +21,7 @@ from evidence.reader import LedgerFile, stranger
 from evidence.row import LedgerRow
 from evidence.sqlite_file import BUSY_SECONDS, connect
 from evidence.subjects import Subject, SubjectKeys, opening_of
+from evidence.writer_client import WriterAway, WriterClient, WriterPlace
 
 
 class Ledger:
@@ -35,6 +37,10 @@ class Ledger:
         self._connection = connection
         self._subjects = subjects
         self._commits = Commits(path, connection)
+        self._writer: WriterClient | None = None
+        self._origin = ""
+        self._known_rows = 0
+        self._rolled_back = False
         self._group = GroupCommit(self._commit, patience=BUSY_SECONDS, in_thread=lambda: waits(self._signer))
 
     @classmethod
@@ -81,6 +87,16 @@ class Ledger:
         connection.execute("PRAGMA busy_timeout=0")  # waiting is append's and the group's own business
         return cls(path, signer, connection, subjects)
 
+    def use(self, writer: WriterPlace) -> None:
+        """Give the rows of event loops to this writer from now on, where this process has the key itself.
+
+        Without it, while it is away and where another process signs, rows are written here.
+        """
+        self._origin = self._commits.head().checkpoint.origin
+        self._writer = WriterClient(writer, self._commits.check_files)
+        with suppress(OSError):
+            writer.ensure()
+
     @property
     def path(self) -> Path:
         return self._path
@@ -96,17 +112,31 @@ class Ledger:
     def append_many(self, rows: Sequence[LedgerRow]) -> list[Receipt]:
         """Commit several rows at once, all or none; each has its own checkpoint. Raises as ``append``."""
         with _withheld_on_fault():
+            self._check_whole()
             return self._commits.commit_patiently([self._conceal(row) for row in rows], self._signer)
+
+    def append_plain(self, rows: Sequence[Mapping[str, Any]], signer: Signer) -> list[Receipt]:
+        """``append_many`` of rows in the form of ``evidence.entry.plain``, signed by one of this agent's keys."""
+        with _withheld_on_fault():
+            keys = self._subjects.keys([subject_in(row) for row in rows])
+            concealed = [conceal(row, key) for row, key in zip(rows, keys, strict=True)]
+            return self._commits.commit_patiently(concealed, signer)
 
     async def append_async(self, row: LedgerRow) -> Receipt:
         """``append`` in an event loop: rows that wait together share one sync to disk.
 
-        The loop stands still for the sync (a fifth of a millisecond on an ordinary disk),
-        never for another process: where one of those has the key, a thread commits. A caller
-        that is cancelled while it waits has still written its row.
+        Without a writer the loop stands still for the sync (a fifth of a millisecond on an
+        ordinary disk), never for another process: where one of those has the key, a thread
+        commits. A caller that is cancelled while it waits has still written its row.
         """
         with _withheld_on_fault():
-            return await self._group.submit(self._conceal(row))
+            self._check_whole()
+            if self._writer is not None and not waits(self._signer):
+                with suppress(WriterAway):
+                    return await self._written(self._writer, row)
+            receipt = await self._group.submit(self._conceal(row))
+            self._known_rows = max(self._known_rows, receipt.index + 1)
+            return receipt
 
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
@@ -122,6 +152,7 @@ class Ledger:
     def health(self) -> None:
         """Take the write lock, read the head, write nothing. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
         with _withheld_on_fault():
+            self._check_whole()
             self._commits.probe()
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
@@ -164,15 +195,30 @@ class Ledger:
             ) from error
 
     def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
         self._group.close()
         with self._commits.lock:
             self._connection.close()
         self._subjects.close()
 
+    def _check_whole(self) -> None:
+        if self._rolled_back:
+            raise InvalidLedger("the ledger was rolled back")
+
+    async def _written(self, writer: WriterClient, row: LedgerRow) -> Receipt:
+        """By a writer that may be younger than this process: it stands behind every row known before."""
+        behind = self._known_rows
+        receipt = await writer.submit(self._signer.public_key.raw.hex(), plain(row))
+        if receipt.checkpoint.origin != self._origin or receipt.index < behind:
+            self._rolled_back = True  # for good: what is written behind it now would hide it
+            self._check_whole()
+        self._known_rows = max(self._known_rows, receipt.index + 1)
+        return receipt
+
     def _conceal(self, row: LedgerRow) -> Concealed:
         members = plain(row)
-        subject = subject_in(members)
-        return conceal(members, None if subject is None else self._subjects.key(subject))
+        return conceal(members, self._subjects.keys([subject_in(members)])[0])
 
     def _commit(self, rows: Sequence[Concealed]) -> list[Receipt]:
         return self._commits.commit(rows, self._signer)

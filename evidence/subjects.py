@@ -13,7 +13,7 @@ import hmac
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -62,13 +62,14 @@ class SubjectKeys:
         """The subject's key, made at first use."""
         with self._lock:
             self._notice_other_processes()
-            key = self._known.get(subject)
-            if key is None:
-                key = self._load(subject) or self._create(subject)
-                if len(self._known) >= _CACHED_SUBJECTS:
-                    self._known.clear()
-                self._known[subject] = key
-            return key
+            return self._key(subject)
+
+    def keys(self, subjects: Sequence[Subject | None]) -> list[bytes | None]:
+        """``key`` of each, as of one moment; ``None`` for nobody."""
+        with self._lock:
+            if any(subjects):
+                self._notice_other_processes()
+            return [None if subject is None else self._key(subject) for subject in subjects]
 
     def existing(self, subject: Subject) -> bytes | None:
         """The subject's key, or ``None`` where there is none or it was forgotten."""
@@ -98,6 +99,15 @@ class SubjectKeys:
         if version != self._version:
             self._known.clear()
             self._version = version
+
+    def _key(self, subject: Subject) -> bytes:
+        key = self._known.get(subject)
+        if key is None:
+            key = self._load(subject) or self._create(subject)
+            if len(self._known) >= _CACHED_SUBJECTS:
+                self._known.clear()
+            self._known[subject] = key
+        return key
 
     def _load(self, subject: Subject) -> bytes | None:
         row = self._connection.execute(

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import hmac
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,19 +17,19 @@ from contract.bearer_token import BearerToken
 from contract.errors import Component, DatasetAgentError
 from contract.key_ring import take_over
 from contract.settings import Settings
-from contract.signing import Signer
 from contract.verdict import NotGranted
-from evidence.ledger import Ledger
+from evidence.writer_client import WriterPlace
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.state import open_state
-from grants.trust import Trust, load_trust
+from grants.trust import load_trust
 from metrics.door import metrics_token
 from metrics.folder import TableFile
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_token import AdminToken, admin_token
 from remote_agent.card import public_card_json
 from remote_agent.measures import METRICS, Measures
+from remote_agent.own_ledger import open_ledger
 from remote_agent.service import Service, World
 from remote_agent.siblings import Siblings
 from remote_agent.siblings_room import room_of
@@ -68,12 +67,18 @@ class Lifecycle:
 
     @classmethod
     async def open(
-        cls, settings: Settings, *, public_url: str, siblings: Siblings | None = None, generation: int = 1
+        cls,
+        settings: Settings,
+        *,
+        public_url: str,
+        siblings: Siblings | None = None,
+        generation: int = 1,
+        writer: WriterPlace | None = None,
     ) -> Lifecycle:
         """Open every collaborator, or raise ``DatasetAgentError`` with one line that says what to do.
 
         ``generation`` is the number of what is read now: of several workers, one that starts late
-        counts from where the others are.
+        counts from where the others are. ``writer`` writes the ledger; without one this process does.
         """
         siblings = siblings or Siblings()
         signer = open_signer(settings, KeyName.REMOTE)
@@ -105,6 +110,8 @@ class Lifecycle:
         except BaseException:
             await state.close()
             raise
+        if writer is not None:
+            service.ledger.use(writer)
         service.cache.observed(service.measures.looked, service.measures.breaker)
         url = public_url.rstrip("/")
         return cls(settings, service, url, mask_key, cache_keys, admin, metrics, stamps=stamps, siblings=siblings)
@@ -257,16 +264,3 @@ def cache_secrets(settings: Settings) -> tuple[bytes, tuple[CacheKeys, ...]]:
     secrets = load_secrets(settings)
     mask_key = hmac.digest(secrets[0], b"dataset-agent/mask/1", hashlib.sha256)
     return mask_key, tuple(CacheKeys.from_secret(secret) for secret in secrets)
-
-
-def open_ledger(settings: Settings, signer: Signer, trust: Trust) -> Ledger:
-    """This agent's own ledger, which goes on under a new key, and the erasable keys of the people in it."""
-    folder = settings.home / "remote"
-    own = trust.agent(settings.agent_id)
-    return Ledger.open(
-        folder / "ledger.sqlite",
-        signer,
-        subject_key_path=folder / "subjects.sqlite",
-        now=time.time(),
-        retired=own.every_key if own else (),
-    )

@@ -1,0 +1,193 @@
+"""A serving process's side of the writer of its ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from evidence.checkpoint import Receipt
+from evidence.entry import InvalidLedger
+from evidence.frames import Frames, InvalidFrame, Members, framed, read_reply, request
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 0.1
+_PATIENCE: Final = 10.0
+"""Seconds that a row waits for its receipt; the writer itself waits for other processes for half of them."""
+
+
+class WriterAway(Exception):
+    """There is no writer to send to; nothing was sent."""
+
+
+class RowsLost(OSError):
+    """The writer did not write rows that it was sent, or ended before it said so."""
+
+
+class WriterPlace(Protocol):
+    """Where a writer listens, and who sees that it runs."""
+
+    @property
+    def address(self) -> Path: ...
+
+    def ensure(self) -> None:
+        """Start it where it does not run and may be started from here. Raises ``OSError``."""
+        ...
+
+
+class WriterClient:
+    """One connection for each event loop. A writer that is away is never waited for: the caller writes itself.
+
+    ``check`` is called for every writer that is met, and raises where it may write something else.
+    """
+
+    def __init__(self, place: WriterPlace, check: Callable[[], None]) -> None:
+        self._place = place
+        self._check = check
+        self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
+        self._connecting: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        self._not_before = 0.0
+        self._closed = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether a writer is there for the loop that runs."""
+        return asyncio.get_running_loop() in self._lines
+
+    async def submit(self, key: str, row: Members) -> Receipt:
+        """The receipt of a row that is on disk. Raises ``WriterAway`` and ``RowsLost``."""
+        loop = asyncio.get_running_loop()
+        line = self._lines.get(loop)
+        if line is None:
+            self._connect(loop)
+            raise WriterAway
+        return await line.submit(key, row)
+
+    def close(self) -> None:
+        self._closed = True
+        for task in self._connecting.values():
+            task.cancel()
+        for line in list(self._lines.values()):
+            line.abort()
+
+    def _connect(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop not in self._connecting and loop.time() >= self._not_before and not self._closed:
+            self._connecting[loop] = loop.create_task(self._connected(loop))
+
+    async def _connected(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            self._place.ensure()
+            _, line = await loop.create_unix_connection(lambda: _Line(loop, self._lost), str(self._place.address))
+            try:
+                self._check()
+            except BaseException:
+                line.abort()
+                raise
+            self._lines[loop] = line
+        except (OSError, InvalidLedger):  # it has just been started, or cannot be
+            self._not_before = loop.time() + _RETRY_SECONDS
+        finally:
+            del self._connecting[loop]
+
+    def _lost(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._lines.pop(loop, None) is not None and not self._closed:
+            log.warning("the writer of the ledger is gone: rows are written by this process until it is back")
+
+
+class _Line(asyncio.Protocol):
+    """Rows that the tasks of one turn of the loop submit go out together; receipts come back in that order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, lost: _Lost) -> None:
+        self._loop = loop
+        self._lost = lost
+        self._frames = Frames()
+        self._key = ""
+        self._gathering: list[tuple[Members, asyncio.Future[Receipt]]] = []
+        self._waiting: deque[tuple[float, _Group]] = deque()
+        self._watch: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+
+    async def submit(self, key: str, row: Members) -> Receipt:
+        if self._transport is None:
+            raise WriterAway
+        if key != self._key:  # the agent took another key over
+            self._flush()
+            self._key = key
+        if not self._gathering:
+            self._loop.call_soon(self._flush)
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        self._gathering.append((row, future))
+        return await future
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for body in self._frames.feed(data):
+                _, group = self._waiting.popleft()
+                _settle(group, body)
+        except (InvalidFrame, IndexError):
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._lost(self._loop)
+        if self._watch is not None:
+            self._watch.cancel()
+        _fail([future for _, future in self._gathering], WriterAway())
+        self._gathering = []
+        while self._waiting:
+            _, group = self._waiting.popleft()
+            _fail([future for _, future in group], RowsLost("the writer of the ledger ended"))
+
+    def _flush(self) -> None:
+        group, self._gathering = self._gathering, []
+        if group and self._transport is not None:
+            self._waiting.append((self._loop.time(), [(str(row["recorded_at"]), future) for row, future in group]))
+            self._transport.write(framed(request(self._key, [row for row, _ in group])))
+            if self._watch is None:
+                self._watch = self._loop.call_later(_PATIENCE, self._look)
+
+    def _look(self) -> None:
+        """A writer that hangs is left; whoever waits for it learns that nothing may be released."""
+        self._watch = None
+        if self._waiting:
+            left = self._waiting[0][0] + _PATIENCE - self._loop.time()
+            if left <= 0:
+                self.abort()
+            else:
+                self._watch = self._loop.call_later(left, self._look)
+
+
+class _Lost(Protocol):
+    def __call__(self, loop: asyncio.AbstractEventLoop, /) -> None: ...
+
+
+_Group = Sequence[tuple[str, "asyncio.Future[Receipt]"]]
+
+
+def _settle(group: _Group, body: bytes) -> None:
+    try:
+        receipts = read_reply(body, [time for time, _ in group])
+    except InvalidFrame as error:
+        _fail([future for _, future in group], RowsLost(str(error)))
+        return
+    for (_, future), receipt in zip(group, receipts, strict=True):
+        if not future.done():  # its caller was cancelled
+            future.set_result(receipt)
+
+
+def _fail(futures: Sequence[asyncio.Future[Receipt]], error: Exception) -> None:
+    for future in futures:
+        with suppress(asyncio.InvalidStateError):
+            future.set_exception(error)

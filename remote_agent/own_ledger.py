@@ -1,0 +1,23 @@
+"""The ledger of a dataset agent: where it lies, and who may have signed it."""
+
+from __future__ import annotations
+
+import time
+
+from contract.settings import Settings
+from contract.signing import Signer
+from evidence.ledger import Ledger
+from grants.trust import Trust
+
+
+def open_ledger(settings: Settings, signer: Signer, trust: Trust) -> Ledger:
+    """This agent's own ledger, which goes on under a new key, and the erasable keys of the people in it."""
+    folder = settings.home / "remote"
+    own = trust.agent(settings.agent_id)
+    return Ledger.open(
+        folder / "ledger.sqlite",
+        signer,
+        subject_key_path=folder / "subjects.sqlite",
+        now=time.time(),
+        retired=own.every_key if own else (),
+    )
