@@ -11,7 +11,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeVar
 
-from cache.store import StoreSilent, StoreUnavailable
+from cache.allowance import present
+from cache.store import OutOfTime, StoreSilent, StoreUnavailable
 
 T = TypeVar("T")
 FAILURES: Final = 3
@@ -50,11 +51,19 @@ class Breaker:
         return self._failures >= self._limit or self._silences > 0
 
     async def call(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What ``attempt`` returns. Raises ``StoreUnavailable``, at once while the breaker is open."""
+        """What ``attempt`` returns. Raises ``StoreUnavailable``, at once while the breaker is open.
+
+        So it does for a call that has waited for the store as long as it may; that opens no breaker.
+        """
+        allowance = present()
+        if allowance is not None and allowance.is_spent:
+            raise LeftAlone("the call has waited for the store as long as it may")
         if not self.allows():
             raise LeftAlone("the store failed repeatedly and is left alone for a while")
         try:
             result = await attempt()
+        except OutOfTime:
+            raise
         except StoreUnavailable as error:
             self.failed(silent=isinstance(error, StoreSilent))
             raise

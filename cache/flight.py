@@ -5,6 +5,10 @@ leader that dies loses its lease within ``life_s`` and somebody else leads. A le
 who works and who writes, never who may see: every caller looks under its own authority. A
 leader that was stopped for longer than its lease has an answer for its own caller; what it
 would store is dropped by the store (``CacheStore.put``), for somebody may have led since.
+
+Where the store does not say who leads, nobody does: each caller works at once, and none waits
+for a result that it could not look up. A leader has its answer before the store has its result:
+what is kept under a lease is kept beside the call, and the lease given back after it.
 """
 
 from __future__ import annotations
@@ -14,10 +18,13 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, TypeVar
 
+from cache.allowance import beside_calls, present
+from cache.aside import Aside
 from cache.breaker import Breaker
-from cache.store import CacheStore, StoreUnavailable
+from cache.store import CacheStore, OutOfTime, StoreSilent, StoreUnavailable
 from contract.ids import new_id
 
 LIFE_S: Final = 1.0
@@ -35,6 +42,14 @@ class _Lead:
     held: bool
 
 
+class _End(Enum):
+    """What a leader leaves to those who wait for it in its process."""
+
+    LOOK = "its result is where they look, if it was kept"
+    TRY = "it has none, and the next one may lead"
+    ALONE = "nobody leads: each works by itself"
+
+
 class Flights:
     """The calls under way. ``clock`` is POSIX seconds, shared by the machines roughly."""
 
@@ -46,13 +61,16 @@ class Flights:
         life_s: float = LIFE_S,
         poll_s: float = POLL_S,
         clock: Callable[[], float] = time.time,
+        aside: Aside | None = None,
     ) -> None:
         self._store = store
         self._breaker = breaker
+        self._aside = aside or Aside()
         self._life_s = life_s
         self._poll_s = poll_s
         self._clock = clock
-        self._running: dict[str, asyncio.Future[bool]] = {}
+        self._running: dict[str, asyncio.Future[_End]] = {}
+        self._keeping: dict[str, asyncio.Task[None]] = {}
 
     async def once(
         self,
@@ -81,15 +99,24 @@ class Flights:
                 led = await self._lead(key, look, run, deadline)
                 if led is not None:
                     return led
-            elif await _ended_well(running, deadline - loop.time()):
-                found = await look()
-                return found if found is not None else await run(None)
+            else:
+                end = await _ended(running, deadline - loop.time())
+                found = await look() if end is _End.LOOK else None
+                if found is not None:
+                    return found
+                if end in (_End.LOOK, _End.ALONE):
+                    return await run(None)
             if loop.time() >= deadline:
                 return await run(None)
 
     async def alone(self, key: str, run: Run[T]) -> T | None:
         """What ``run`` returns, or ``None`` at once where somebody else leads, or nobody can be asked."""
-        return None if key in self._running else await self._lead(key, nothing, run, 0.0, certain=True)
+        with beside_calls():
+            return None if key in self._running else await self._lead(key, nothing, run, 0.0, certain=True)
+
+    def keeping(self, owner: str, task: asyncio.Task[None]) -> None:
+        """``task`` stores the result of ``owner``, who gives its lease back after it."""
+        self._keeping[owner] = task
 
     async def _lead(
         self,
@@ -104,39 +131,71 @@ class Flights:
         loop = asyncio.get_running_loop()
         mine = self._running[key] = loop.create_future()
         owner = new_id("lease")
-        ended_well = False
+        lead: _Lead | None = None
+        end = _End.TRY
+        allowance = present()
+        left = 0.0 if allowance is None else allowance.left
         try:
             while not (lead := await self._acquire(key, owner)).may_work:
                 if loop.time() >= deadline:
                     return None
+                if allowance is not None:
+                    allowance.left = left  # the store answers: it is the other's work that is waited for
                 await asyncio.sleep(self._poll_s)
                 if (found := await look()) is not None:
-                    ended_well = True
+                    end = _End.LOOK
                     return found
-            if certain and not lead.held:
-                return None
-            heartbeat = asyncio.create_task(self._beat(key, owner))
-            held = False
-            try:
-                # Another leader may have ended between our look and our lease.
-                found = await look()
-                result = found if found is not None else await run(owner if lead.held else None)
-                held = True
-                return result
-            finally:
-                heartbeat.cancel()
-                # Who waits for a leader that lost its lease, and so stored nothing, is to try again.
-                ended_well = await self._release(key, owner) and held
+            if not lead.held:
+                end = _End.ALONE
         finally:
-            del self._running[key]
-            mine.set_result(ended_well)
+            if lead is None or not lead.held:
+                self._end(key, mine, end)
+        if lead.held:
+            return await self._work(key, owner, mine, look, run)
+        return None if certain else await run(None)
+
+    async def _work(
+        self, key: str, owner: str, mine: asyncio.Future[_End], look: Callable[[], Awaitable[T | None]], run: Run[T]
+    ) -> T:
+        with beside_calls():
+            heartbeat = asyncio.create_task(self._beat(key, owner))
+        done = False
+        try:
+            # Another leader may have ended between our look and our lease.
+            found = await look()
+            result = found if found is not None else await run(owner)
+            done = True
+            return result
+        finally:
+            await self._aside.wait(self._aside.begin(self._give_back(key, owner, mine, heartbeat, done=done)))
+
+    async def _give_back(
+        self, key: str, owner: str, mine: asyncio.Future[_End], heartbeat: asyncio.Task[None], *, done: bool
+    ) -> None:
+        end = _End.TRY
+        try:
+            keeping = self._keeping.pop(owner, None)
+            if keeping is not None:
+                await asyncio.wait({keeping})
+            heartbeat.cancel()
+            # Who waits for a leader that lost its lease, and so stored nothing, is to try again.
+            if await self._release(key, owner) and done:
+                end = _End.LOOK
+        finally:
+            self._end(key, mine, end)
+
+    def _end(self, key: str, mine: asyncio.Future[_End], end: _End) -> None:
+        del self._running[key]
+        mine.set_result(end)
 
     async def _acquire(self, key: str, owner: str) -> _Lead:
         try:
             held = await self._breaker.call(
                 lambda: self._store.lease(key, owner, life_s=self._life_s, now=self._clock())
             )
-        except StoreUnavailable:
+        except StoreUnavailable as error:
+            if isinstance(error, OutOfTime | StoreSilent):  # it may have been given, and nobody is to wait for it
+                self._aside.begin(self._let_go(key, owner))
             # Nobody can be asked: work, rather than wait for a store that is down.
             return _Lead(may_work=True, held=False)
         return _Lead(may_work=held, held=held)
@@ -146,6 +205,9 @@ class Flights:
             await asyncio.sleep(self._life_s / 3)
             with suppress(StoreUnavailable):
                 await self._breaker.call(lambda: self._store.renew(key, owner, life_s=self._life_s, now=self._clock()))
+
+    async def _let_go(self, key: str, owner: str) -> None:
+        await self._release(key, owner)
 
     async def _release(self, key: str, owner: str) -> bool:
         try:
@@ -158,6 +220,6 @@ async def nothing() -> None:
     """Looks nowhere."""
 
 
-async def _ended_well(running: asyncio.Future[bool], patience_s: float) -> bool:
+async def _ended(running: asyncio.Future[_End], patience_s: float) -> _End:
     done, _ = await asyncio.wait({running}, timeout=max(0.0, patience_s))
-    return bool(done) and running.result()
+    return running.result() if done else _End.TRY

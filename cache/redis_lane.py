@@ -12,22 +12,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any, Final
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AskError, MovedError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as Disconnected
 
-from cache.store import StoreSilent, StoreUnavailable
+from cache.allowance import Limit
+from cache.store import OutOfTime, StoreSilent, StoreUnavailable
 from contract.redis_options import Address, RedisPlace
 from contract.redis_route import Key, route_to
 
 CONCURRENT: Final = 16
 Command = tuple[str | bytes | int, ...]
 _HOPS: Final = 4
-_GRACE_S: Final = 0.001
-"""One more look of the loop at what has arrived."""
 
 
 class WrongType(StoreUnavailable):
@@ -47,12 +45,16 @@ class RedisLanes:
     async def ask(self, *command: str | bytes | int) -> Any:
         """The answer to an idempotent command. Raises ``StoreUnavailable``.
 
-        The budget holds for waiting, finding the server, connecting, handshake and answer together.
+        The budget, or what the present call has left, holds for waiting, finding the server, connecting, handshake
+        and answer together.
         """
+        limit = Limit(self._budget_s)
         try:
-            async with _Budget(self._budget_s), self._turns:
+            async with limit, self._turns:
                 return await self._follow(command)
         except Exception as error:
+            if isinstance(error, TimeoutError) and not limit.is_fair:
+                raise OutOfTime("the call has waited for the cache server as long as it may") from error
             # A client that reads what somebody else wrote may raise anything, such as ``ValueError``.
             raise unavailable(error) from error
 
@@ -167,30 +169,6 @@ class RedisLanes:
                 yield
         except Exception as error:
             raise unavailable(error) from error
-
-
-class _Budget:
-    """As ``asyncio.timeout``, but an answer that came while the loop did something else is read before it is too late.
-
-    Without that the burst of calls that a store spares work would look like a store that is silent.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._limit = asyncio.timeout(None)
-
-    async def __aenter__(self) -> None:
-        await self._limit.__aenter__()
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._over)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
-        await self._limit.__aexit__(kind, error, trace)
-
-    def _over(self) -> None:
-        self._limit.reschedule(asyncio.get_running_loop().time() + _GRACE_S)
 
 
 async def _exchange(lane: AbstractConnection, command: Command, *, asking: bool) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
+from cache.aside import Aside
 from cache.breaker import Breaker, Changed, LeftAlone
 from cache.entry import EntryError, Header, open_sealed, seal, split
 from cache.family import Families, Family, Source
@@ -87,7 +88,8 @@ class ResultCache:
         self._keys = keys
         self._max_result_bytes = max_result_bytes
         self._breaker = breaker or Breaker()
-        self._flights = None if store is None else Flights(store, self._breaker)
+        self._aside = Aside()
+        self._flights = None if store is None else Flights(store, self._breaker, aside=self._aside)
         self._families = None if store is None else Families(store, self._breaker)
         self._totals: Counter[str] = Counter()
         self._unflushed: Counter[str] = Counter()
@@ -212,7 +214,8 @@ class ResultCache:
 
         A truncated or too large result is not stored, and a store that fails is left at that.
         With ``owner`` it is dropped where the lease that ``once`` gave is not that one's any more.
-        With ``family`` other calls of it may be answered from this one until then.
+        With ``family`` other calls of it may be answered from this one until then. What is slow
+        to be stored is stored after this has returned.
         """
         store = self.store
         started = min(execution.started, now)
@@ -239,8 +242,33 @@ class ResultCache:
                 keys=place.keys,
                 parts=hidden_parts(place.partition, intent, keys=place.keys),
             )
+        except EntryError as error:
+            _log.warning("result not cached: %s", error)
+            return
+
+        async def put() -> None:
+            await self._put(store, place, header, entry, document, family=family, owner=owner, now=now)
+
+        putting = self._aside.begin(put())
+        if owner is not None and self._flights is not None:
+            self._flights.keeping(owner, putting)
+        await self._aside.wait(putting)
+
+    async def _put(
+        self,
+        store: CacheStore,
+        place: Place,
+        header: Header,
+        entry: bytes,
+        document: ResultDocument,
+        *,
+        family: Family | None,
+        owner: str | None,
+        now: float,
+    ) -> None:
+        try:
             kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now, owner=owner))
-        except (EntryError, StoreUnavailable) as error:
+        except StoreUnavailable as error:
             if not isinstance(error, LeftAlone):
                 _log.warning("result not cached: %s", error)
             return
@@ -312,6 +340,7 @@ class ResultCache:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+        await self._aside.close()
         if self._flushing is not None:
             await self._flushing
         await self.flush()

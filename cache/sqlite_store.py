@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from cache.allowance import Limit
 from cache.entry import HEAD_BYTES
 from cache.sqlite_file import create_private, faults, identity, make_room, prepare
-from cache.store import StoredEntry, StoreStats, StoreUnavailable
+from cache.store import OutOfTime, StoredEntry, StoreStats, StoreUnavailable
 
 READ_WAIT_S: Final = 0.05
 # Writers wait in a thread, so they may wait longer than the loop may.
 WRITE_WAIT_S: Final = 0.25
+_QUEUE_S: Final = 10.0
+"""For a thread, and for those who write before."""
 _PAGE_ROWS: Final = 500
 _TOUCHES: Final = 1_024
 # ``?1`` is the largest entry that ``put`` stores.
@@ -64,7 +67,7 @@ class SqliteStore:
     async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
         if len(entry) > self._max_entry:
             return False
-        return await asyncio.to_thread(self._put, key, entry, exp, now, owner)
+        return await self._within(self._put, key, entry, exp, now, owner)
 
     async def delete(self, keys: Sequence[str]) -> int:
         return await asyncio.to_thread(self._delete, keys)
@@ -83,13 +86,13 @@ class SqliteStore:
         await asyncio.to_thread(self._count, deltas)
 
     async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        return await asyncio.to_thread(self._lease, key, owner, now + life_s, now)
+        return await self._within(self._lease, key, owner, now + life_s, now)
 
     async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        return await asyncio.to_thread(self._renew, key, owner, now + life_s)
+        return await self._within(self._renew, key, owner, now + life_s)
 
     async def release(self, key: str, owner: str) -> bool:
-        return await asyncio.to_thread(self._release, key, owner)
+        return await self._within(self._release, key, owner)
 
     async def stats(self) -> StoreStats:
         return await asyncio.to_thread(self._stats)
@@ -100,6 +103,14 @@ class SqliteStore:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
+
+    async def _within(self, write: Callable[..., bool], *arguments: object) -> bool:
+        """A write, which a call waits for no longer than it may: others may hold the file. It is done all the same."""
+        try:
+            async with Limit(_QUEUE_S):
+                return await asyncio.to_thread(write, *arguments)
+        except TimeoutError as late:
+            raise OutOfTime("the call has waited for the cache file as long as it may") from late
 
     def _put(self, key: str, entry: bytes, exp: float, now: float, owner: str | None) -> bool:
         with self._write() as db:

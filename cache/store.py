@@ -19,6 +19,10 @@ class StoreSilent(StoreUnavailable):
     """It did not answer within its budget: whoever asks again waits as long again."""
 
 
+class OutOfTime(StoreUnavailable):
+    """The call has waited for the store as long as one call may; that tells nothing of the store."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
     """One stored entry for inspection: the bytes up to ``HEAD_BYTES`` and what the store knows.

@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
+from cache.allowance import one_call
 from cache.result_cache import Hit
 from contract.authority import Authority
 from contract.grant import VerifiedGrant
@@ -85,7 +86,8 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         envelope = await seal(statement, receipt, service)
         return release(authority, call, told, receipt, envelope, service)
 
-    with reported_to(underway.progress), underway.used(lambda: service.spool.drop_unreleased(request.task_id)):
+    drop = underway.used(lambda: service.spool.drop_unreleased(request.task_id))
+    with reported_to(underway.progress), drop, one_call():
         try:
             return await accountable(path, trail, service)
         finally:

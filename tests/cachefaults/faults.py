@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import httpx
 
+from cache.allowance import present
 from contract.call import Operation
 from contract.canonical import sha256_hex
 from contract.extension import CACHE_KEY
@@ -43,6 +44,8 @@ class Told:
     times: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     """What of them was spent waiting for the cache server."""
+    standings: set[str] = field(default_factory=set)
+    """What ``/readyz`` said of the cache after each call."""
 
     @property
     def median(self) -> float:
@@ -108,6 +111,8 @@ class Client:
         ask = store._lanes.ask
 
         async def timed(*command: Any) -> Any:
+            if present() is None:  # beside the call, which does not wait for it
+                return await ask(*command)
             began = time.perf_counter()
             try:
                 return await ask(*command)
@@ -124,6 +129,7 @@ class Client:
             told.waits.append(self._waited)
             told.outcomes[outcome] += 1
             told.times.append(spent)
+            told.standings.add(self.standing())
         return told
 
 
@@ -250,6 +256,7 @@ def suffer(fault: Fault, folder: Path, *, calls: int) -> Report:
         healthy = client.never_asked(calls)
         with contextmanager(fault.during)(world):
             faulty = client.never_asked(calls)
-            client.repeated(calls)
-            standing = client.standing()
+            standings = faulty.standings | client.repeated(calls).standings
+        # A failover may be over before the last call: what counts is that it was noticed.
+        standing = "unavailable" if "unavailable" in standings else client.standing()
         return Report(fault.name, healthy, faulty, standing, client.recovered())
