@@ -1,26 +1,30 @@
 """The Redis server that holds the memory, also where sentinels or a cluster say which one that is.
 
-A server that only moved is followed within the caller's budget: it ran nothing. Whatever else
-fails is not asked again, since it may have spent the leaf; the next question looks for the server anew.
+A server that only moved is followed within the caller's budget: it ran nothing. So is a slot on its
+way: while each of two servers has a part of the memory neither answers (TRYAGAIN), and the question
+waits; when all of it has arrived, it is asked there (ASK). Whatever else fails is not asked again,
+since it may have spent the leaf; the next question looks for the server anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, TypeVar, cast
 
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.exceptions import AskError, MovedError, ReadOnlyError, RedisError, TryAgainError
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import MovedError, ReadOnlyError, RedisError
 
 from contract.redis_options import Address, read_place
 from contract.redis_route import route_to
 
 T = TypeVar("T")
 _CONNECTIONS: Final = 32
-_HOPS: Final = 3
+_HOPS: Final = 4
+_AGAIN_S: Final = 0.01
+"""Between two looks at a memory that is on its way."""
 
 
 class StateServer:
@@ -37,13 +41,23 @@ class StateServer:
 
     async def ask(self, question: Callable[[Redis], Awaitable[T]]) -> T:
         """What ``question`` returns of the server's client. Raises what the client raises."""
-        for _ in range(_HOPS):
-            address = self._route.known(self._key) or await self._route.find(self._key)
+        hops, arrived = 0, None
+        while hops < _HOPS:
+            address = arrived or self._route.known(self._key) or await self._route.find(self._key)
             try:
-                return await question(self._client(address))
-            except MovedError as error:
-                # A slot on its way (ASK, TRYAGAIN) has half of the memory: that is no answer.
-                self._route.moved(self._key, (error.host or address[0], error.port))
+                if arrived is None:
+                    return await question(self._client(address))
+                async with self._asking(address) as server:
+                    return await question(server)
+            except TryAgainError:  # the budget ends it
+                arrived = None
+                await asyncio.sleep(_AGAIN_S)
+            except AskError as error:  # MovedError is one
+                hops += 1
+                to = (error.host or address[0], error.port)
+                arrived = None if isinstance(error, MovedError) else to
+                if arrived is None:
+                    self._route.moved(self._key, to)
             except (Disconnected, ReadOnlyError, asyncio.CancelledError) as error:
                 await self._lost(address, broken=isinstance(error, Disconnected))
                 raise
@@ -74,6 +88,15 @@ class StateServer:
             with suppress(RedisError, OSError):
                 await self._clients[address].connection_pool.disconnect(inuse_connections=False)
 
+    @asynccontextmanager
+    async def _asking(self, address: Address) -> AsyncIterator[Redis]:
+        """Its client for what it does not own yet."""
+        client = _Asking(connection_pool=self._client(address).connection_pool, single_connection_client=True)
+        try:
+            yield client
+        finally:
+            await client.aclose()
+
     def _client(self, address: Address) -> Redis:
         found = self._clients.get(address)
         if found is None:
@@ -87,3 +110,11 @@ class StateServer:
             )
             found = self._clients[address] = Redis.from_pool(pool)
         return found
+
+
+class _Asking(Redis):
+    """Says ASKING before each command, over the same connection: it holds for one."""
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        await cast(Any, super()).execute_command("ASKING")
+        return await cast(Any, super()).execute_command(*args, **options)

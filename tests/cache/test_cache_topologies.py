@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from cache.redis_store import RedisStore
 from cache.store import CacheStore, StoreUnavailable
 from contract.errors import DatasetAgentError
 from contract.verdict import Reason
-from grants.state_redis import RedisState
+from grants.state import RevocationKind
+from grants.state_redis import MEMORY, SPENT, RedisState
 from tests.cache.valkey_world import (
     Certificates,
     Server,
@@ -29,7 +31,7 @@ from tests.cache.valkey_world import (
 )
 from tests.grants.grants_world import NOW as THEN
 from tests.grants.grants_world import accept, make_chain
-from tests.grants.state_worlds import POLICY, refused
+from tests.grants.state_worlds import POLICY, issued, refused
 
 pytestmark = pytest.mark.live
 NOW = 1_000.0
@@ -140,6 +142,36 @@ async def test_the_state_of_a_cluster_is_in_one_slot(tmp_path: Path) -> None:
         await store.recheck(grant, policy=POLICY, now=THEN)
         assert await refused(store, grant) is Reason.GRANT_REPLAYED
         await store.health()
+        await store.close()
+
+
+async def test_the_state_is_followed_while_its_slot_moves_and_after(tmp_path: Path) -> None:
+    with cluster(tmp_path, appendonly="yes", maxmemory_policy="noeviction") as nodes:
+        store = RedisState.open(cluster_url(nodes), now=THEN, budget=PATIENT)
+        spent = accept(make_chain())
+        await store.spend(spent, policy=POLICY, now=THEN)
+        slot = key_slot(MEMORY.encode())
+        source = next(node for number, node in enumerate(nodes) if slot < 16_384 * (number + 1) // 3)
+        target = next(node for node in nodes if node is not source)
+        with source.client() as old, target.client() as new:
+            new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", node_id(source))
+            old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", node_id(target))
+            assert await refused(store, spent) is Reason.GRANT_REPLAYED  # all of it is still there
+            old.execute_command("MIGRATE", "127.0.0.1", target.port, SPENT, 0, 5_000)
+            # No server has the whole memory now: what is asked waits until it has arrived.
+            waiting = asyncio.create_task(refused(store, spent))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            old.execute_command("MIGRATE", "127.0.0.1", target.port, MEMORY, 0, 5_000)
+            # It is another server, so what it remembers is judged as after a failover.
+            assert await waiting is Reason.REPLAY_MEMORY_LOST
+            later = issued(THEN + 120)
+            await store.spend(later, policy=POLICY, now=THEN + 120)
+            await store.revoke(RevocationKind.GRANT, "gone", not_before=THEN + 120)
+            for client in (new, old):
+                client.execute_command("CLUSTER SETSLOT", slot, "NODE", node_id(target))
+        assert await refused(store, later, now=THEN + 120) is Reason.GRANT_REPLAYED
+        assert [revocation.value for revocation in await store.revocations()] == ["gone"]
         await store.close()
 
 
