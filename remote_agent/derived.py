@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cache.family import Family
-from cache.result_cache import Hit
+from cache.result_cache import Hit, ResultCache
 from contract.authority import Authority
 from contract.result import Intent, ResultDocument
 from contract.verdict import NotGranted
@@ -37,49 +37,70 @@ def family_of(authority: Authority, call: BoundCall, intent: Intent) -> Family |
     return Family(intent, plan.roles)
 
 
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """A call's result, made of the stored one of a wider call."""
+
+    source: Hit
+    document: ResultDocument
+
+
+async def follow(
+    authority: Authority, call: BoundCall, intent: Intent, cache: ResultCache, *, max_bytes: int, now: float
+) -> Follows | None:
+    """What follows from what is stored, kept nowhere; ``None`` where nothing does."""
+    _, capability, bound = call.parts()
+    family, plan = family_of(authority, call, intent), capability.rollup
+    if family is None or plan is None:
+        return None
+    listed = await cache.sources(authority, intent, family, freshness_class=call.freshness_class, now=now)
+    candidates = [_bound(call, family, source.arguments) for source in listed]
+    holding = [wide for wide in candidates if wide is not None and plan.covers(wide.values, bound.values)]
+    for wide in holding[:_TRIES]:
+        source = await cache.source(
+            authority,
+            replace(intent, arguments=wide.canonical),
+            freshness_class=call.freshness_class,
+            max_age_s=capability.descriptor.freshness_requirement_s,
+            now=now,
+        )
+        made = await _made(plan, source, wide, bound, max_bytes) if source is not None else None
+        if source is not None and made is not None:
+            return Follows(source, made)
+    return None
+
+
 async def derive(authority: Authority, call: BoundCall, intent: Intent, service: Service) -> Hit | None:
     """The result of the call out of a stored one that holds it, kept under the call's own key for as long as that.
 
     The age that matters is the stored one's: its execution, its ``as_of``, its end.
     """
-    served, capability, bound = call.parts()
-    family, plan = family_of(authority, call, intent), capability.rollup
-    if family is None or plan is None:
+    served, _, _ = call.parts()
+    found = await follow(
+        authority, call, intent, service.cache, max_bytes=service.max_result_bytes, now=service.clock()
+    )
+    if found is None:
         return None
     freshness = call.freshness_class
-    listed = await service.cache.sources(authority, intent, family, freshness_class=freshness, now=service.clock())
-    candidates = [_bound(call, family, source.arguments) for source in listed]
-    holding = [wide for wide in candidates if wide is not None and plan.covers(wide.values, bound.values)]
-    for wide in holding[:_TRIES]:
-        source = await service.cache.source(
+    hit = service.cache.derived(authority, intent, found.document, found.source, freshness_class=freshness)
+    if served.mask_id == service.mask_id:  # what old keys masked is not stored under new ones
+        await service.cache.keep(
             authority,
-            replace(intent, arguments=wide.canonical),
+            intent,
+            hit.document,
+            hit.execution,
             freshness_class=freshness,
-            max_age_s=capability.descriptor.freshness_requirement_s,
+            reuse_s=served.descriptor.freshness.reuse_s,
             now=service.clock(),
         )
-        made = await _made(plan, source, wide, bound, service) if source is not None else None
-        if source is not None and made is not None:
-            hit = service.cache.derived(authority, intent, made, source, freshness_class=freshness)
-            if served.mask_id == service.mask_id:  # what old keys masked is not stored under new ones
-                await service.cache.keep(
-                    authority,
-                    intent,
-                    hit.document,
-                    hit.execution,
-                    freshness_class=freshness,
-                    reuse_s=served.descriptor.freshness.reuse_s,
-                    now=service.clock(),
-                )
-            return hit
-    return None
+    return hit
 
 
-async def _made(plan: RollupPlan, source: Hit, wide: Bound, bound: Bound, service: Service) -> ResultDocument | None:
+async def _made(plan: RollupPlan, source: Hit, wide: Bound, bound: Bound, max_bytes: int) -> ResultDocument | None:
     arguments = (plan, source.document, wide.values, bound.values)
     if source.document.row_count <= _FEW:
-        return roll_up(*arguments, max_bytes=service.max_result_bytes)
-    return await asyncio.to_thread(roll_up, *arguments, max_bytes=service.max_result_bytes)
+        return roll_up(*arguments, max_bytes=max_bytes)
+    return await asyncio.to_thread(roll_up, *arguments, max_bytes=max_bytes)
 
 
 def _bound(call: BoundCall, family: Family, own: Mapping[str, Any]) -> Bound | None:
