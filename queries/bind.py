@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from queries.template import Template
 
 _PATTERN: Final = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
+_NO_TEXT: Final = re.compile("[\x00\ud800-\udfff]")
 _WILDCARDS: Final = re.compile(r"\\.|[%_]{2,}", re.DOTALL)
 
 
@@ -53,7 +54,8 @@ def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
 
     Raises ``NotGranted(ARGUMENTS_INVALID)``, and ``ArgumentsMissing`` where nothing but that is wrong.
     """
-    unknown = sorted(name for name in arguments if template.parameter(name) is None)
+    declared = {parameter.name: parameter for parameter in template.parameters}
+    unknown = sorted([name for name in arguments if name not in declared])
     if unknown:
         # Only what looks like a name is repeated: anything else may be content in the wrong place.
         named = next((name for name in unknown if is_slug(name)), None)
@@ -61,16 +63,17 @@ def bind(template: Template, arguments: Mapping[str, Any]) -> Bound:
         raise NotGranted(Reason.ARGUMENTS_INVALID, f"the capability does not take {which}")
     values: dict[str, Any] = {}
     canonical: dict[str, Any] = {}
-    missing = tuple(p for p in template.parameters if p.required and p.name not in arguments)
-    for parameter in sorted(template.parameters, key=lambda parameter: parameter.name):
-        if parameter in missing:
+    missing = tuple([p for p in template.parameters if p.name not in arguments and p.required])
+    for name in sorted(declared):
+        parameter = declared[name]
+        if name not in arguments and parameter.required:
             continue
         try:
             value = _argument(parameter, arguments)
         except Unfit as error:
-            raise NotGranted(Reason.ARGUMENTS_INVALID, f"parameter {parameter.name} {error}") from None
-        values[parameter.name] = value
-        canonical[parameter.name] = _json(value)
+            raise NotGranted(Reason.ARGUMENTS_INVALID, f"parameter {name} {error}") from None
+        values[name] = value
+        canonical[name] = _json(value)
     if missing:
         raise ArgumentsMissing(missing)
     return Bound(MappingProxyType(values), MappingProxyType(canonical))
@@ -187,7 +190,7 @@ def _of_field(parameter: Parameter, field: StructField, value: Any, where: str) 
 def _text(parameter: Parameter, value: Any) -> str:
     if not isinstance(value, str):
         raise Unfit("must be text")
-    if "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
+    if _NO_TEXT.search(value) is not None:
         raise Unfit("must be text without NUL characters or lone surrogates")
     # Checked before the work of normalising, which a caller could otherwise make long.
     if len(value) > 4 * parameter.max_length:
@@ -206,12 +209,12 @@ def _text(parameter: Parameter, value: Any) -> str:
 
 def _json(value: Any) -> Any:
     """The one JSON form of a bound value."""
+    if value is None or isinstance(value, (str, bool, float)):
+        return value
     if isinstance(value, dict):
         return {name: _json(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_json(item) for item in value]
-    if isinstance(value, bool) or value is None or isinstance(value, (str, float)):
-        return value
     if isinstance(value, int):
         return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
     if isinstance(value, Decimal):
