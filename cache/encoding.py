@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 MAX_DEPTH: Final = 32
@@ -26,6 +27,16 @@ def encode(value: Any) -> bytes:
     (``Decimal`` and dates travel as canonical text) and for nesting beyond ``MAX_DEPTH``.
     """
     return _text(value, MAX_DEPTH).encode("utf-8", "surrogatepass")
+
+
+def begin_list(count: int, *texts: str) -> str:
+    """The encoding of a list of ``count`` items as far as its first ones, which are ``texts``."""
+    return f"l{count}:{''.join([_text(text, MAX_DEPTH) for text in texts])}"
+
+
+def encode_last(begun: str, value: Any) -> bytes:
+    """``encode`` of the list that ``begun`` begins and whose last item ``value`` is. Raises as ``encode``."""
+    return (begun + _text(value, MAX_DEPTH - 1)).encode("utf-8", "surrogatepass")
 
 
 def _text(value: Any, depth: int) -> str:
@@ -49,6 +60,8 @@ def _text(value: Any, depth: int) -> str:
 def _container(value: Any, depth: int) -> str:
     if depth < 0:
         raise NotEncodable(f"values are nested deeper than {MAX_DEPTH}")
+    if type(value) is MappingProxyType:  # as arguments come
+        return f"m{len(value)}:{''.join(_members(value, depth))}"
     if isinstance(value, (list, tuple)):
         return f"l{len(value)}:{''.join(_items(value, depth))}"
     if isinstance(value, (set, frozenset)):
@@ -59,8 +72,9 @@ def _container(value: Any, depth: int) -> str:
 
 
 def _members(value: Mapping[Any, Any], depth: int) -> list[str]:
-    if not all(isinstance(name, str) for name in value):
-        raise NotEncodable("a mapping's names must be text")
+    for name in value:
+        if not isinstance(name, str):
+            raise NotEncodable("a mapping's names must be text")
     return _items([part for name in sorted(value) for part in (name, value[name])], depth)
 
 

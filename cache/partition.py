@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from cache.encoding import encode
+from cache.encoding import begin_list, encode, encode_last
 from cache.keys import ID_HEX, CacheKeys
 from contract.authority import Authority
 from contract.errors import Category, Component, DatasetAgentError
@@ -28,6 +28,32 @@ KEYED: Final = ("dataset", "dataset_version", "capability", "policy_version", "s
 HIDDEN: Final = ("issuer", "tenant", "template", "rows", "columns", "masks", "max_sensitivity", "subject")
 """Parts of a scope that are in no header and no key but as part of a digest."""
 PLAIN: Final = (*KEYED, "revision", "policy_id", "principal_class", "sensitivity", "media_type")
+SCOPE: Final = (
+    "issuer",
+    "tenant",
+    "dataset",
+    "dataset_version",
+    "revision",
+    "schema_version",
+    "capability",
+    "template",
+    "principal_class",
+    "rows",
+    "columns",
+    "masks",
+    "sensitivity",
+    "max_sensitivity",
+    "policy_id",
+    "policy_version",
+    "freshness",
+    "media_type",
+    "subject",
+)
+"""Everything that the digest of a partition is made of, in this order."""
+REMEMBERED: Final = 2_048
+_Facts = tuple[Any, ...]
+_ROWS: Final = SCOPE.index("rows")
+_NO_ROWS: Final = ((), encode([]))
 _PLAIN_TEXT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,63}|~[0-9a-f]{16}")
 _KEY: Final = re.compile(
     r"dsc:1:\{" + r"([A-Za-z0-9._+/~-]{1,64}):" * len(KEYED) + rf"([0-9a-f]{{{ID_HEX}}})\}}:e:([0-9a-f]{{{ID_HEX}}})"
@@ -46,7 +72,9 @@ class Partition:
     id: str
     dimensions: Mapping[str, str]
     restricted: bool
-    scope: Mapping[str, Any] = field(repr=False, compare=False, default_factory=lambda: MappingProxyType({}))
+    scope: Mapping[str, Any] = field(repr=False, compare=False)
+    place: str = field(repr=False, compare=False)
+    """How every key inside it begins."""
 
     def part_ids(self, keys: CacheKeys) -> dict[str, str]:
         """A keyed digest of each part that no plain dimension shows: what is sealed with an entry, to explain a miss."""
@@ -73,20 +101,35 @@ def partition(
         raise DatasetAgentError(
             Component.CACHE, Category.INTERNAL, "cache.partition.mismatch", "the intent is not the authorized call"
         )
-    scope = _scope(authority, intent, freshness_class, media_type)
+    return _made(_facts(authority, intent, freshness_class, media_type), keys)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _made(facts: _Facts, keys: CacheKeys) -> Partition:
+    """The partition of these facts. It depends on nothing else, so it is made once for all calls that share it."""
+    scope = dict(zip(SCOPE, facts, strict=True))
+    scope["rows"], _ = facts[_ROWS]
+    dimensions = MappingProxyType({name: plain(scope[name] or "") for name in PLAIN})
+    name = keys.partition_id(encode(tuple(scope.values())))
     return Partition(
-        id=keys.partition_id(encode(tuple(scope.values()))),
-        dimensions=_plain_dimensions(authority, freshness_class, media_type),
-        restricted=authority.sensitivity is Sensitivity.RESTRICTED,
-        scope=scope,
+        id=name,
+        dimensions=dimensions,
+        restricted=scope["sensitivity"] == Sensitivity.RESTRICTED.value,
+        scope=MappingProxyType(scope),
+        place=f"{KEY_PREFIX}{{{':'.join([dimensions[part] for part in KEYED])}:{name}}}:e:",
     )
 
 
 def entry_key(partition: Partition, intent: Intent, *, keys: CacheKeys) -> str:
     """The key of an intent's result inside a partition."""
-    meaning = [partition.id, intent.dataset, intent.capability, intent.template_digest, intent.arguments]
-    where = ":".join([partition.dimensions[name] for name in KEYED])
-    return f"{KEY_PREFIX}{{{where}:{partition.id}}}:e:{keys.intent_id(encode(meaning))}"
+    begun = _meaning(partition.id, intent.dataset, intent.capability, intent.template_digest)
+    return partition.place + keys.intent_id(encode_last(begun, intent.arguments))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _meaning(partition_id: str, dataset: str, capability: str, template_digest: str) -> str:
+    """What is encoded of an intent's meaning before its arguments."""
+    return begin_list(5, partition_id, dataset, capability, template_digest)
 
 
 def family_key(
@@ -94,8 +137,7 @@ def family_key(
 ) -> str:
     """The key of the list of a family's stored results: no intent's result has it, for no meaning begins like this."""
     family = ["family", partition.id, intent.dataset, intent.capability, intent.template_digest, fixed, roles]
-    where = ":".join([partition.dimensions[name] for name in KEYED])
-    return f"{KEY_PREFIX}{{{where}:{partition.id}}}:e:{keys.intent_id(encode(family))}"
+    return partition.place + keys.intent_id(encode(family))
 
 
 def hidden_parts(partition: Partition, intent: Intent, *, keys: CacheKeys) -> dict[str, str]:
@@ -131,60 +173,41 @@ def is_plain(value: str) -> bool:
     return _PLAIN_TEXT.fullmatch(value) is not None
 
 
-def _scope(authority: Authority, intent: Intent, freshness_class: str, media_type: str) -> dict[str, Any]:
-    """Everything the rows may depend on, by name and in a fixed order, with row constraints as compiled: values bound.
+def _facts(authority: Authority, intent: Intent, freshness_class: str, media_type: str) -> _Facts:
+    """Everything the rows may depend on, in the order of ``SCOPE``, with row constraints as compiled: values bound.
 
     What is left out on purpose: names of this one grant and call (txn, jti, client,
     decision id), and clearance, entitlements and attributes, whose whole effect is in the
     constraints, columns and masks they led to.
     """
-    principal = authority.principal
-    return {
-        "issuer": principal.issuer,
-        "tenant": principal.tenant,
-        "dataset": authority.dataset,
-        "dataset_version": authority.dataset_version,
-        "revision": authority.revision,
-        "schema_version": authority.schema_version,
-        "capability": authority.capability,
-        "template": intent.template_digest,
-        "principal_class": principal.principal_class,
-        "rows": _rows(authority.rows),
-        "columns": authority.columns,
-        "masks": [part for column in sorted(authority.masks) for part in (column, authority.masks[column].value)],
-        "sensitivity": authority.sensitivity.value,
-        "max_sensitivity": authority.scope.max_sensitivity.value,
-        "policy_id": authority.decision.policy_id,
-        "policy_version": authority.decision.policy_version,
-        "freshness": freshness_class,
-        "media_type": media_type,
-        "subject": principal.subject if authority.sensitivity is Sensitivity.RESTRICTED else None,
-    }
+    principal, decision, masks = authority.principal, authority.decision, authority.masks
+    return (
+        principal.issuer,
+        principal.tenant,
+        authority.dataset,
+        authority.dataset_version,
+        authority.revision,
+        authority.schema_version,
+        authority.capability,
+        intent.template_digest,
+        principal.principal_class,
+        _rows(authority.rows) if authority.rows else _NO_ROWS,
+        authority.columns,
+        tuple([part for column in sorted(masks) for part in (column, masks[column].value)]) if masks else (),
+        authority.sensitivity.value,
+        authority.scope.max_sensitivity.value,
+        decision.policy_id,
+        decision.policy_version,
+        freshness_class,
+        media_type,
+        principal.subject if authority.sensitivity is Sensitivity.RESTRICTED else None,
+    )
 
 
-def _rows(rows: RowConstraints) -> list[Any]:
-    """Six items a column, in the order of the columns."""
-    out: list[Any] = []
+def _rows(rows: RowConstraints) -> tuple[tuple[Any, ...], bytes]:
+    """Six items a column, in the order of the columns, and their encoding: ``1`` is ``True`` to a dictionary."""
+    parts: list[Any] = []
     for column in sorted(rows):
         held = rows[column]
-        out += (column, held.one_of, held.not_one_of, held.max, held.min, held.prefix)
-    return out
-
-
-def _plain_dimensions(authority: Authority, freshness_class: str, media_type: str) -> Mapping[str, str]:
-    """The values of ``PLAIN``, in its order."""
-    return MappingProxyType(
-        {
-            "dataset": plain(authority.dataset),
-            "dataset_version": plain(authority.dataset_version),
-            "capability": plain(authority.capability),
-            "policy_version": plain(authority.decision.policy_version),
-            "schema_version": plain(authority.schema_version),
-            "freshness": plain(freshness_class),
-            "revision": plain(authority.revision),
-            "policy_id": plain(authority.decision.policy_id or ""),
-            "principal_class": plain(authority.principal.principal_class),
-            "sensitivity": authority.sensitivity.value,
-            "media_type": plain(media_type),
-        }
-    )
+        parts += (column, held.one_of, held.not_one_of, held.max, held.min, held.prefix)
+    return tuple(parts), encode(parts)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from collections import ChainMap
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.encoding import NotEncodable, encode
+from cache.encoding import MAX_DEPTH, NotEncodable, begin_list, encode, encode_last
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(max_size=8)
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -29,6 +31,16 @@ def typed(value: Any) -> Any:
 @given(VALUES, VALUES)
 def test_two_values_share_bytes_exactly_when_they_are_equal_and_of_equal_type(left: Any, right: Any) -> None:
     assert (encode(left) == encode(right)) == (typed(left) == typed(right))
+
+
+@given(st.lists(st.text(), max_size=3), VALUES)
+def test_a_list_that_is_begun_and_ended_apart_is_the_same_list(texts: list[str], last: Any) -> None:
+    assert encode_last(begin_list(len(texts) + 1, *texts), last) == encode([*texts, last])
+
+
+@given(st.dictionaries(st.text(), VALUES, min_size=2))
+def test_a_mapping_that_cannot_be_changed_is_encoded_like_another(value: dict[str, Any]) -> None:
+    assert encode(MappingProxyType(value)) == encode(value) == encode(ChainMap(value))
 
 
 @given(st.dictionaries(st.text(), SCALARS, min_size=2))
@@ -78,3 +90,16 @@ def test_deep_nesting_is_not_encodable() -> None:
         value = [value]
     with pytest.raises(NotEncodable):
         encode(value)
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 2, MAX_DEPTH - 1, MAX_DEPTH])
+def test_what_ends_a_list_may_be_as_deep_as_in_a_whole_one(depth: int) -> None:
+    last: Any = "x"
+    for _ in range(depth):
+        last = [last]
+    if depth < MAX_DEPTH:
+        assert encode_last(begin_list(1), last) == encode([last])
+        return
+    for made in (lambda: encode_last(begin_list(1), last), lambda: encode([last])):
+        with pytest.raises(NotEncodable):
+            made()

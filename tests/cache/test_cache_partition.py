@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cache.keys import CacheKeys
-from cache.partition import Partition, entry_key, parse_key, partition, plain
+from cache.partition import Partition, _made, entry_key, parse_key, partition, plain
+from contract import authority as authority_module
 from contract.authority import Authority
 from contract.errors import DatasetAgentError
 from contract.result import Intent
@@ -109,6 +110,45 @@ def test_a_constraint_from_the_grant_and_the_same_from_the_policy_are_one_partit
     rows = {"orders.region": {"one_of": ["EU", "US"]}}
     reordered = {"orders.region": {"one_of": ["US", "EU"]}}
     assert place(rows=rows).id == place(grant_rows=reordered).id
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(WORLDS, min_size=1, max_size=4))
+def test_a_partition_that_is_remembered_is_the_one_that_is_made(worlds: list[dict[str, Any]]) -> None:
+    for world in worlds:
+        remembered = place(**world)
+        again = place(**world)
+        _made.cache_clear()
+        made = place(**world)
+        for other in (remembered, again):
+            assert other == made
+            assert (dict(other.scope), other.place) == (dict(made.scope), made.place)
+
+
+@pytest.mark.parametrize(("left", "right"), [(1, True), (0, False), ("1", 1)])
+def test_values_that_a_dictionary_takes_for_one_are_two_partitions(left: Any, right: Any) -> None:
+    held = [place(rows={"orders.year": {"max": 3}})]
+    for value in (left, right):
+        rows = {"orders.year": Constraint(one_of=frozenset({value}))}
+        authority = dataclasses.replace(make_authority(), rows=rows, proof=authority_module._AUTHORIZED)
+        intent = Intent(authority.dataset, authority.capability, TEMPLATE, {})
+        held.append(partition(authority, intent, freshness_class="standard", media_type="x", keys=KEYS))
+    assert len({one.id for one in held}) == 3
+
+
+def test_keys_of_earlier_releases_find_what_these_stored() -> None:
+    authority = make_authority(
+        grant_rows={"orders.region": {"one_of": ["EU", "US"]}, "orders.year": {"max": 2023}},
+        columns=("orders.region", "orders.id"),
+        masks={"orders.id": "hash", "orders.region": "null"},
+        sensitivity=Sensitivity.RESTRICTED,
+    )
+    intent = make_intent({"b": [1, 2.5, True, None, "x"], "a": {"é": "1"}})
+    where = partition(authority, intent, freshness_class="3600s", media_type="application/json", keys=KEYS)
+    assert entry_key(where, intent, keys=KEYS) == (
+        "dsc:1:{purification-batches:1.0.0:batch_yield:2026.1:1:3600s:5dd0e89f1f946ea81666a6e1612a1a92}"
+        ":e:be8d22f1b6d59508f2de0c9d7f960e59"
+    )
 
 
 def test_an_authority_s_fields_are_all_accounted_for() -> None:
