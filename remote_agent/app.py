@@ -42,8 +42,9 @@ from remote_agent.lifecycle import Lifecycle
 from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
-from remote_agent.protocol import NotNow, jsonrpc_routes, rest_routes
+from remote_agent.protocol import NotNow, jsonrpc_dispatcher, rest_routes
 from remote_agent.results_door import PATH, ResultsDoor
+from remote_agent.send_door import SendDoor
 from remote_agent.service import Service
 from remote_agent.tasks import TaskMemory
 from remote_agent.telling import Telling
@@ -94,6 +95,8 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         siblings=lifecycle.siblings,
     )
     telling = Telling(service, lambda: lifecycle.fault)
+    contexts = GovernedContextBuilder()
+    dispatcher = jsonrpc_dispatcher(handler, contexts)
     app = FastAPI(
         title="Dataset agent",
         docs_url=None,
@@ -114,6 +117,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
                 max_body=settings.max_body_bytes,
                 refused=lambda: service.measures.refused("clients"),
             ),
+            Middleware(SendDoor, handler=handler, dispatcher=dispatcher),
         ],
     )
 
@@ -125,8 +129,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     async def not_now(request: Request, error: NotNow) -> JSONResponse:
         return await fault(request, error.fault)
 
-    contexts = GovernedContextBuilder()
-    app.router.routes.extend(jsonrpc_routes(handler, contexts))  # first: nearly every request is for it
+    app.router.routes.append(Route("/", dispatcher.handle_requests, methods=["POST"]))
     # Before the SDK's, whose tenant mount would swallow every path of two parts.
     _add_public_routes(app, lifecycle)
     app.router.routes.append(Route(PATH, ResultsDoor(service, lifecycle.siblings)))

@@ -21,6 +21,9 @@ _SOON_S: Final = 0.02
 
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/jwks.json", "/healthz", "/readyz"})
 
+BODY: Final = "dataset_agent.body"
+"""Where the scope holds the whole body of a request."""
+
 Authenticate = Callable[[str | None], Caller]
 """From the Authorization header to the caller; raises ``DatasetAgentError`` UNAUTHENTICATED."""
 
@@ -51,7 +54,7 @@ class Gate:
             if not public:
                 scope["dataset_agent.caller"] = self._identify(scope)
                 scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
-            body = await bounded_body(receive, self._max_body)
+            scope[BODY] = body = await bounded_body(receive, self._max_body)
             if not public:  # nothing reads the body of a public route, and nobody in particular may send one
                 _check_shape(body)
         except DatasetAgentError as error:

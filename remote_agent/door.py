@@ -7,6 +7,7 @@ asked for; ``without_rows`` is what may be remembered.
 
 from __future__ import annotations
 
+import binascii
 import json
 import time
 from collections.abc import Mapping
@@ -14,16 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-from a2a.types.a2a_pb2 import (
-    Artifact,
-    Message,
-    Part,
-    Role,
-    SendMessageRequest,
-    Task,
-    TaskState,
-    TaskStatus,
-)
+from a2a.types.a2a_pb2 import Message, SendMessageRequest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Call, Operation
@@ -45,7 +37,7 @@ from remote_agent.caller import Caller
 from remote_agent.incoming import wanted_form
 from remote_agent.outcome import Answer, Request
 from remote_agent.refusals import OUTWARD
-from remote_agent.wire import struct
+from remote_agent.wire import TaskJson, doubles
 
 SUBSCRIBE: Final = "SubscribeToTask"
 
@@ -107,21 +99,22 @@ def _content(message: Message) -> tuple[bytes | None, str | None]:
     return b"", None
 
 
-def to_task(answer: Answer, task_id: str, context_id: str) -> Task:
+def tell(answer: Answer, task_id: str, context_id: str) -> TaskJson:
     """The complete task of an answer, rows included."""
-    task = Task(
-        id=task_id,
-        context_id=context_id,
-        status=TaskStatus(state=_state(answer), timestamp=_now()),
-        metadata=struct(_metadata(answer)),
-    )
+    status: dict[str, Any] = {"state": _state(answer)}
     if answer.decision.verdict is not Verdict.GRANTED or answer.proposal is not None:
-        task.status.message.CopyFrom(_say(answer, task))
+        status["message"] = _say(answer, task_id, context_id)
+    status["timestamp"] = _now().ToJsonString()
+    artifacts = []
     if answer.document is not None:
-        task.artifacts.append(_result(answer.document))
+        artifacts.append(
+            _artifact("result", "The rows, exactly as the provenance digests them.", _result(answer.document))
+        )
     if answer.envelope is not None:
-        task.artifacts.append(_provenance(answer))
-    return task
+        raw = _raw(orjson.dumps(answer.envelope), PROVENANCE_MEDIA_TYPE)
+        artifacts.append(_artifact("provenance", "A signed in-toto statement about the result (DSSE).", raw))
+    told = {"id": task_id, "contextId": context_id, "status": status, "metadata": doubles(_metadata(answer))}
+    return {**told, "artifacts": artifacts} if artifacts else told
 
 
 def _now() -> Timestamp:
@@ -129,33 +122,27 @@ def _now() -> Timestamp:
     return Timestamp(seconds=seconds, nanos=nanos // 1_000 * 1_000)
 
 
-def without_rows(task: Task) -> Task:
-    """A copy that may be stored: status, decision and envelope, never rows nor a proposed call.
+def without_rows(task: TaskJson) -> TaskJson:
+    """What may be stored: status, decision and envelope, never rows nor a proposed call.
 
     Of a result that is fetched there is where it waits, which is worth nothing without a leaf for it.
     """
-    kept = Task()
-    kept.CopyFrom(task)
-    del kept.artifacts[:]
-    kept.artifacts.extend(artifact for artifact in task.artifacts if _is_without_rows(artifact))
-    spoken = [part for part in kept.status.message.parts if part.HasField("text")]
-    if kept.status.HasField("message"):  # a proposed call holds arguments
-        del kept.status.message.parts[:]
-        kept.status.message.parts.extend(spoken)
-    return kept
+    kept = [artifact for artifact in task.get("artifacts", ()) if _is_without_rows(artifact)]
+    status = dict(task["status"])
+    if "message" in status:  # a proposed call holds arguments
+        spoken = [part for part in status["message"]["parts"] if "text" in part]
+        status["message"] = {**status["message"], "parts": spoken}
+    return {**task, "status": status, "artifacts": kept}
 
 
-def _is_without_rows(artifact: Artifact) -> bool:
-    return artifact.name == "provenance" or all(part.HasField("url") for part in artifact.parts)
+def _is_without_rows(artifact: dict[str, Any]) -> bool:
+    return artifact["name"] == "provenance" or all("url" in part for part in artifact["parts"])
 
 
-def _state(answer: Answer) -> TaskState:
-    if answer.proposal is not None:
-        return TaskState.TASK_STATE_INPUT_REQUIRED
-    if answer.decision.verdict is not Verdict.GRANTED:
-        state: TaskState = TaskState.Value(OUTWARD[answer.decision.reason].state)
-        return state
-    return TaskState.TASK_STATE_COMPLETED
+def _state(answer: Answer) -> str:
+    granted = answer.decision.verdict is Verdict.GRANTED
+    state = "TASK_STATE_COMPLETED" if granted else OUTWARD[answer.decision.reason].state
+    return state if answer.proposal is None else "TASK_STATE_INPUT_REQUIRED"
 
 
 def _metadata(answer: Answer) -> dict[str, Any]:
@@ -176,24 +163,24 @@ def _metadata(answer: Answer) -> dict[str, Any]:
     return metadata
 
 
-def _say(answer: Answer, task: Task) -> Message:
+def _say(answer: Answer, task_id: str, context_id: str) -> dict[str, Any]:
     """One text part for people; the proposal of a negotiation as raw JSON beside it."""
     decision = answer.decision
     if answer.proposal is not None:
         body = json.dumps(answer.proposal, ensure_ascii=False).encode()
-        parts = [Part(text=_asked_for(answer.proposal)), Part(raw=body, media_type=CALL_MEDIA_TYPE)]
+        parts = [{"text": _asked_for(answer.proposal)}, _raw(body, CALL_MEDIA_TYPE)]
     else:
         hint = OUTWARD[decision.reason].hint
-        parts = [Part(text=f"{decision.verdict}: {decision.reason}. {decision.rationale}. Next: {hint}.")]
-    return Message(
-        message_id=new_id("msg"),
-        task_id=task.id,
-        context_id=task.context_id,
-        role=Role.ROLE_AGENT,
-        parts=parts,
-        metadata=struct({DECISION_KEY: decision.public()}),
-        extensions=[EXTENSION_URI],
-    )
+        parts = [{"text": f"{decision.verdict}: {decision.reason}. {decision.rationale}. Next: {hint}."}]
+    return {
+        "messageId": new_id("msg"),
+        "contextId": context_id,
+        "taskId": task_id,
+        "role": "ROLE_AGENT",
+        "parts": parts,
+        "metadata": {DECISION_KEY: decision.public()},
+        "extensions": [EXTENSION_URI],
+    }
 
 
 def _asked_for(proposal: Mapping[str, Any]) -> str:
@@ -203,20 +190,24 @@ def _asked_for(proposal: Mapping[str, Any]) -> str:
     return "Send this call with a grant for it."
 
 
-def _result(document: Result) -> Artifact:
-    part = _stored(document) if isinstance(document, StoredResult) else Part(raw=document.body)
-    part.media_type = document.media_type
-    return Artifact(
-        artifact_id=new_id("art"),
-        name="result",
-        description="The rows, exactly as the provenance digests them.",
-        parts=[part],
-        extensions=[EXTENSION_URI],
-    )
+def _artifact(name: str, description: str, part: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "artifactId": new_id("art"),
+        "name": name,
+        "description": description,
+        "parts": [part],
+        "extensions": [EXTENSION_URI],
+    }
 
 
-def _stored(document: StoredResult) -> Part:
-    """Where a large result is fetched, and what it is, which the provenance says too."""
+def _raw(data: bytes, media_type: str) -> dict[str, Any]:
+    return {"raw": binascii.b2a_base64(data, newline=False).decode("ascii"), "mediaType": media_type}
+
+
+def _result(document: Result) -> dict[str, Any]:
+    """The rows themselves; of a large result where it is fetched, and what it is, which the provenance says too."""
+    if not isinstance(document, StoredResult):
+        return _raw(document.body, document.media_type)
     told = {
         "sha256": document.digest,
         "size": document.size,
@@ -225,15 +216,4 @@ def _stored(document: StoredResult) -> Part:
         "as_of": document.as_of,
         "expires_at": rfc3339(document.expires_at),
     }
-    return Part(url=document.url, metadata=struct({RESULT_KEY: told}))
-
-
-def _provenance(answer: Answer) -> Artifact:
-    body = orjson.dumps(answer.envelope)
-    return Artifact(
-        artifact_id=new_id("art"),
-        name="provenance",
-        description="A signed in-toto statement about the result (DSSE).",
-        parts=[Part(raw=body, media_type=PROVENANCE_MEDIA_TYPE)],
-        extensions=[EXTENSION_URI],
-    )
+    return {"url": document.url, "mediaType": document.media_type, "metadata": doubles({RESULT_KEY: told})}

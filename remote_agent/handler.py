@@ -40,7 +40,7 @@ from a2a.utils.errors import (
 from contract.errors import SignerUnavailable
 from contract.ids import new_id
 from remote_agent.caller import Caller
-from remote_agent.door import FollowUp, subscription_request, to_request, to_task, without_rows
+from remote_agent.door import FollowUp, subscription_request, tell, to_request, without_rows
 from remote_agent.events import ending, updates, working
 from remote_agent.half_calls import HalfCalls
 from remote_agent.incoming import (
@@ -60,6 +60,7 @@ from remote_agent.siblings import Siblings
 from remote_agent.siblings_tasks import listed
 from remote_agent.tasks import TaskMemory
 from remote_agent.underway import Underway
+from remote_agent.wire import TaskJson, task_of
 
 Answerer = Callable[[Request, Underway], Awaitable[Answer]]
 Joiner = Callable[[Request, Underway, Underway], Awaitable[Answer]]
@@ -96,13 +97,18 @@ class GovernedRequestHandler(NoPushNotifications):
         self._siblings = siblings or Siblings()
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        check_required(params)
         caller, running = self._begin(params, context, "SendMessage")
         async with running.watched():
             if params.configuration.return_immediately and self._may_detach(caller):
                 await running.accepted()
                 if not await running.wait(_SOON_S) and running.detach():
                     return working(running.task_id, running.context_id, running.progress)
+            return task_of(await _whole(running))
+
+    async def send(self, params: SendMessageRequest, context: ServerCallContext) -> TaskJson:
+        """``on_message_send`` for those who wait for the answer."""
+        _, running = self._begin(params, context, "SendMessage")
+        async with running.watched():
             return await _whole(running)
 
     @validate_request_params
@@ -113,7 +119,7 @@ class GovernedRequestHandler(NoPushNotifications):
         async with running.watched():
             async for event in _followed(running, running):
                 yield event
-            for event in ending(await _whole(running)):
+            for event in ending(task_of(await _whole(running))):
                 yield event
 
     @validate_request_params
@@ -137,7 +143,7 @@ class GovernedRequestHandler(NoPushNotifications):
                 return
             async for event in _followed(running, running):
                 yield event
-            for event in ending(without_rows(await _whole(running))):
+            for event in ending(task_of(without_rows(await _whole(running)))):
                 yield event
 
     @validate_request_params
@@ -162,7 +168,7 @@ class GovernedRequestHandler(NoPushNotifications):
         if running is not None:
             if not await running.end():
                 raise TaskNotCancelableError  # it had its outcome before it could be stopped
-            return without_rows(await _whole(running))
+            return task_of(without_rows(await _whole(running)))
         task = self._owned(owner, params.id)
         if task.status.state in TERMINAL:
             raise TaskNotCancelableError
@@ -189,6 +195,7 @@ class GovernedRequestHandler(NoPushNotifications):
 
         So of two further messages of one task, at the same time, only one is taken.
         """
+        check_required(params)
         self._siblings.route(params.message.task_id)
         caller, grants = caller_of(context), grants_of(context)
         require_extension(context)
@@ -212,16 +219,16 @@ class GovernedRequestHandler(NoPushNotifications):
         )
         return caller, running
 
-    def _keep(self, answer: Answer, caller: Caller, task_id: str, context_id: str) -> Task:
+    def _keep(self, answer: Answer, caller: Caller, task_id: str, context_id: str) -> TaskJson:
         """The complete task, after what may be remembered of it is remembered, and the call it may yet complete."""
-        task, owner = to_task(answer, task_id, context_id), _owner(answer, caller)
-        self._tasks.remember(owner, task)
+        told, owner = tell(answer, task_id, context_id), _owner(answer, caller)
+        self._tasks.remember_told(owner, told)
         call = None if answer.proposal is None else call_of(answer.proposal)
         if call is None:
             self._half_calls.drop(owner, task_id)
         else:
             self._half_calls.keep(owner, task_id, call, self._clock())
-        return task
+        return told
 
     def _ended(self, task_id: str) -> None:
         running = self._running.pop(task_id)
@@ -241,7 +248,7 @@ class GovernedRequestHandler(NoPushNotifications):
             running.task_id,
             running.context_id,
             lambda underway: self._join(request, running.underway, underway),
-            lambda answer: to_task(answer, running.task_id, running.context_id),
+            lambda answer: tell(answer, running.task_id, running.context_id),
         )
         async with mine.watched():
             await mine.accepted()
@@ -250,7 +257,7 @@ class GovernedRequestHandler(NoPushNotifications):
                 raise InvalidParamsError(message=f"{decision.reason}: {decision.rationale}")
             async for event in _followed(running, mine):
                 yield event
-            for event in ending(await _whole(mine)):
+            for event in ending(task_of(await _whole(mine))):
                 yield event
 
     def _may_detach(self, caller: Caller) -> bool:
@@ -286,7 +293,7 @@ async def _followed(running: Running, until: Running) -> AsyncIterator[Event]:
         yield event
 
 
-async def _whole(running: Running) -> Task:
+async def _whole(running: Running) -> TaskJson:
     try:
         return await running.finish()
     except Faulty:

@@ -1,7 +1,4 @@
-"""The SDK's doors without its texts: a parse error quotes its input, and an input may hold an argument.
-
-A SendMessage in plain form is read and answered here; everything else goes through the SDK's own dispatcher.
-"""
+"""The SDK's doors without its texts: a parse error quotes its input, and an input may hold an argument."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from a2a.server.context import ServerCallContext
 from a2a.server.jsonrpc_models import InternalError as JSONRPCInternalError
 from a2a.server.jsonrpc_models import JSONParseError, JSONRPCError
 from a2a.server.request_handlers.request_handler import RequestHandler
-from a2a.server.request_handlers.response_helpers import build_error_response
 from a2a.server.routes import create_rest_routes
 from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
@@ -21,12 +17,8 @@ from a2a.types.a2a_pb2 import (
     GetTaskPushNotificationConfigRequest,
     ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse,
-    Message,
-    SendMessageRequest,
-    Task,
     TaskPushNotificationConfig,
 )
-from a2a.utils.constants import PROTOCOL_VERSION_1_0
 from a2a.utils.errors import (
     A2AError,
     InternalError,
@@ -34,15 +26,12 @@ from a2a.utils.errors import (
     InvalidRequestError,
     PushNotificationNotSupportedError,
 )
-from a2a.utils.telemetry import SpanKind, trace_function
-from a2a.utils.version_validator import validate_version
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from contract.errors import DatasetAgentError
-from remote_agent.wire import read_sent, reply
 
 _LOGGERS: Final = (
     "a2a.server.routes.jsonrpc_dispatcher",
@@ -94,29 +83,11 @@ class NoPushNotifications(RequestHandler):
 
 
 class QuietDispatcher(JsonRpcDispatcher):
-    """JSON-RPC errors that keep their code and lose what quotes the request; the short way for a plain SendMessage."""
+    """JSON-RPC errors that keep their code and lose what quotes the request."""
 
-    async def handle_requests(self, request: Request) -> Response:
-        sent = read_sent(await request.body())
-        if sent is None:
-            response: Response = await super().handle_requests(request)
-            return response
-        try:
-            context = self._context_builder.build(request)
-            context.state.update(method="SendMessage", request_id=sent.id)
-            answer = await self._send(sent.params, context)
-        except A2AError as error:
-            return JSONResponse(build_error_response(sent.id, error))
-        except HTTPException:
-            raise
-        except Exception as error:
-            return self._generate_error_response(sent.id, error)
-        return Response(reply(sent.id, answer), media_type="application/json")
-
-    @trace_function(kind=SpanKind.SERVER)
-    @validate_version(PROTOCOL_VERSION_1_0)
-    async def _send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        return await self.request_handler.on_message_send(params, context)
+    def failed(self, request_id: str | int, error: Exception) -> Response:
+        """The answer to a request that could not be answered."""
+        return self._generate_error_response(request_id, error)
 
     def _generate_error_response(
         self, request_id: str | int | None, error: Exception | JSONRPCError | A2AError
@@ -136,11 +107,10 @@ def _without_quotes(error: Exception | JSONRPCError | A2AError) -> Exception | J
     return error
 
 
-def jsonrpc_routes(handler: RequestHandler, contexts: ServerCallContextBuilder) -> list[BaseRoute]:
-    """JSON-RPC at ``/``."""
+def jsonrpc_dispatcher(handler: RequestHandler, contexts: ServerCallContextBuilder) -> QuietDispatcher:
+    """JSON-RPC, whatever is sent."""
     quiet_request_errors()
-    dispatcher = QuietDispatcher(request_handler=handler, context_builder=contexts)
-    return [Route("/", dispatcher.handle_requests, methods=["POST"])]
+    return QuietDispatcher(request_handler=handler, context_builder=contexts)
 
 
 def rest_routes(handler: RequestHandler, contexts: ServerCallContextBuilder) -> list[BaseRoute]:

@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from a2a.types.a2a_pb2 import Task
-
 from contract.grant import VerifiedGrant
 from contract.progress import Progress
 from contract.verdict import NotGranted, Reason
 from remote_agent.outcome import Answer
 from remote_agent.underway import Underway
+from remote_agent.wire import TaskJson
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class Running:
         task_id: str,
         context_id: str,
         answer: Callable[[Underway], Awaitable[Answer]],
-        keep: Callable[[Answer], Task],
+        keep: Callable[[Answer], TaskJson],
         ended: Callable[[], None] = lambda: None,
     ) -> None:
         self.sender = sender
@@ -108,7 +107,7 @@ class Running:
             if not self._watchers and not self.detached:
                 await self.end()
 
-    async def finish(self) -> Task:
+    async def finish(self) -> TaskJson:
         """The complete task. Raises ``Faulty`` for what the path did not turn into an outcome."""
         try:
             return await asyncio.shield(self._work)
@@ -141,7 +140,7 @@ class Running:
             await asyncio.wait({self._work})
         return self._was_stopped
 
-    async def _go(self, answer: Callable[[Underway], Awaitable[Answer]]) -> Task:
+    async def _go(self, answer: Callable[[Underway], Awaitable[Answer]]) -> TaskJson:
         self._started = True
         current = asyncio.current_task()
         if self._stopped and current is not None:
@@ -160,7 +159,7 @@ def owner_of(agent: str, grant: VerifiedGrant) -> Owner:
     return agent, grant.issuer, grant.tenant, grant.subject
 
 
-def _note(work: asyncio.Task[Task], ended: Callable[[], None]) -> None:
+def _note(work: asyncio.Task[TaskJson], ended: Callable[[], None]) -> None:
     ended()
     if not work.cancelled() and (fault := work.exception()) is not None:
         log.error("a request failed with %s", type(fault).__name__)

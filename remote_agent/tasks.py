@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import orjson
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState, TaskStatus
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from remote_agent.door import without_rows
 from remote_agent.running import Owner
+from remote_agent.wire import TaskJson, task_of
 
 MAX_AGENT_BYTES: Final = 64 * 2**20
 """For each client agent, over all its tasks, as they are stored."""
@@ -23,34 +27,45 @@ _OVERHEAD: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A task as bytes, and what it is looked for by. ``changed`` is nanoseconds since 1970."""
+    """A task as bytes, and what it is looked for by: ``state`` and ``changed`` are as A2A's JSON says them."""
 
     owner: Owner
     context_id: str
-    state: TaskState
-    changed: int
+    state: str
+    changed: str
     data: bytes = field(repr=False)
+    read: Callable[[bytes], Task]
+
+    @classmethod
+    def told(cls, owner: Owner, told: TaskJson) -> _Kept:
+        """An answer without its rows: as JSON, which is read when somebody asks for the task."""
+        status, data = told["status"], orjson.dumps(without_rows(told))
+        if len(data) > MAX_TASK_BYTES:
+            short = {name: status[name] for name in ("state", "timestamp")}
+            data = orjson.dumps({"id": told["id"], "contextId": told["contextId"], "status": short})
+        return cls(owner, told["contextId"], status["state"], status["timestamp"], data, _of_json)
 
     @classmethod
     def of(cls, owner: Owner, task: Task) -> _Kept:
-        kept = without_rows(task)
-        if kept.ByteSize() > MAX_TASK_BYTES:
-            status = TaskStatus(state=task.status.state)
+        """A task that has no rows: it runs, it failed, or it was remembered before."""
+        kept = task
+        if task.ByteSize() > MAX_TASK_BYTES:
+            kept = Task(id=task.id, context_id=task.context_id, status=TaskStatus(state=task.status.state))
             if task.status.HasField("timestamp"):
-                status.timestamp.CopyFrom(task.status.timestamp)
-            kept = Task(id=task.id, context_id=task.context_id, status=status)
-        return cls(
-            owner, task.context_id, task.status.state, task.status.timestamp.ToNanoseconds(), kept.SerializeToString()
-        )
+                kept.status.timestamp.CopyFrom(task.status.timestamp)
+        state, changed = TaskState.Name(task.status.state), task.status.timestamp.ToJsonString()
+        return cls(owner, task.context_id, state, changed, kept.SerializeToString(), Task.FromString)
 
     @property
     def size(self) -> int:
         return len(self.data) + _OVERHEAD
 
     def task(self) -> Task:
-        task = Task()
-        task.ParseFromString(self.data)
-        return task
+        return self.read(self.data)
+
+
+def _of_json(data: bytes) -> Task:
+    return task_of(orjson.loads(data))
 
 
 @dataclass(slots=True)
@@ -82,8 +97,16 @@ class TaskMemory:
         self._agents: dict[str, _Agent] = {}
 
     def remember(self, owner: Owner, task: Task) -> None:
+        """A task that has no rows."""
+        self._put(owner, task.id, _Kept.of(owner, task))
+
+    def remember_told(self, owner: Owner, told: TaskJson) -> None:
+        """What may be stored of an answer."""
+        self._put(owner, told["id"], _Kept.told(owner, told))
+
+    def _put(self, owner: Owner, task_id: str, kept: _Kept) -> None:
         agent = self._agents.setdefault(owner[0], _Agent())
-        agent.put(task.id, _Kept.of(owner, task))
+        agent.put(task_id, kept)
         while len(agent.tasks) > self._limit or agent.size > self._max_bytes:
             agent.drop(agent.tasks.popitem(last=False)[1])
 
@@ -115,8 +138,10 @@ class TaskMemory:
 def _asked_for(held: _Kept, params: ListTasksRequest) -> bool:
     if params.context_id and held.context_id != params.context_id:
         return False
-    if params.status and held.state != params.status:
+    if params.status and TaskState.Value(held.state) != params.status:
         return False
     if params.HasField("status_timestamp_after"):
-        return bool(held.changed >= params.status_timestamp_after.ToNanoseconds())
+        changed = Timestamp()
+        changed.FromJsonString(held.changed)
+        return bool(changed.ToNanoseconds() >= params.status_timestamp_after.ToNanoseconds())
     return True

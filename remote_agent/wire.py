@@ -1,31 +1,21 @@
-"""SendMessage as JSON, read and written without protobuf's general conversion, which costs more than to answer a hit.
+"""SendMessage as JSON, read without protobuf's general conversion, which costs more than to find a hit.
 
-Only the plain forms are known here; what has any other is left to the SDK. Both give the same
-message, and the same JSON.
+Only the plain forms are known here; what has any other is left to the SDK. Both give the same message.
 """
 
 from __future__ import annotations
 
-import base64
 import binascii
 from typing import Any, Final, NamedTuple
 
 import orjson
-from a2a.types.a2a_pb2 import (
-    Artifact,
-    Message,
-    Part,
-    Role,
-    SendMessageConfiguration,
-    SendMessageRequest,
-    Task,
-    TaskState,
-)
-from google.protobuf.json_format import MessageToDict
-from google.protobuf.struct_pb2 import ListValue, Struct, Value
+from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageConfiguration, SendMessageRequest, Task
+from google.protobuf.json_format import ParseDict
+
+TaskJson = dict[str, Any]
+"""A task as A2A's JSON: what ``MessageToDict`` makes of it."""
 
 _ROLES: Final = {name: value for name, value in Role.items() if value}
-_STATES: Final = {value: name for name, value in TaskState.items()}
 _ENVELOPE: Final = {"jsonrpc", "id", "method", "params"}
 _PARAMS: Final = {"message", "configuration"}
 _CONFIGURATION: Final = {"acceptedOutputModes", "returnImmediately"}
@@ -62,27 +52,21 @@ def read_sent(body: bytes) -> Sent | None:
     return Sent(members["id"], request)
 
 
-def reply(request_id: str | int, answer: Task | Message) -> bytes:
-    """The JSON-RPC response to a SendMessage that was answered with ``answer``."""
-    result = {"task": task_json(answer)} if isinstance(answer, Task) else {"message": MessageToDict(answer)}
-    return orjson.dumps({"result": result, "id": request_id, "jsonrpc": "2.0"})
+def task_of(told: TaskJson) -> Task:
+    """The task that JSON tells of."""
+    task: Task = ParseDict(told, Task())
+    return task
 
 
-def task_json(task: Task) -> dict[str, Any]:
-    """What ``MessageToDict`` makes of a task that this agent wrote."""
-    if task.history:
-        return dict(MessageToDict(task))
-    told: dict[str, Any] = {"id": task.id, "contextId": task.context_id, "status": _status(task)}
-    if task.artifacts:
-        told["artifacts"] = [_artifact(artifact) for artifact in task.artifacts]
-    if task.HasField("metadata"):
-        told["metadata"] = _struct(task.metadata)
-    return told
-
-
-def struct(value: dict[str, Any]) -> Struct:
-    """JSON as protobuf keeps it: every number is a double."""
-    return Struct(fields={name: _value(member) for name, member in value.items()})
+def doubles(value: Any) -> Any:
+    """JSON as protobuf gives it back, which keeps every number as a double."""
+    if type(value) is int:
+        return float(value)
+    if isinstance(value, dict):
+        return {name: doubles(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [doubles(item) for item in value]
+    return value
 
 
 def _object(value: Any, known: set[str]) -> dict[str, Any]:
@@ -128,60 +112,3 @@ def _configuration(value: Any) -> SendMessageConfiguration:
     return SendMessageConfiguration(
         accepted_output_modes=[_text(mode) for mode in modes], return_immediately=immediately
     )
-
-
-def _status(task: Task) -> dict[str, Any]:
-    status = task.status
-    told: dict[str, Any] = {"state": _STATES[status.state]}
-    if status.HasField("message"):
-        told["message"] = MessageToDict(status.message)
-    if status.HasField("timestamp"):
-        told["timestamp"] = status.timestamp.ToJsonString()
-    return told
-
-
-def _artifact(artifact: Artifact) -> dict[str, Any]:
-    if artifact.HasField("metadata"):
-        return dict(MessageToDict(artifact))
-    told = {
-        "artifactId": artifact.artifact_id,
-        "name": artifact.name,
-        "description": artifact.description,
-        "parts": [_part_json(part) for part in artifact.parts],
-        "extensions": list(artifact.extensions),
-    }
-    return {name: member for name, member in told.items() if member}
-
-
-def _part_json(part: Part) -> dict[str, Any]:
-    if not part.HasField("raw") or part.HasField("metadata") or part.filename:
-        return dict(MessageToDict(part))
-    told = {"raw": base64.b64encode(part.raw).decode("ascii")}
-    return {**told, "mediaType": part.media_type} if part.media_type else told
-
-
-def _struct(value: Struct) -> dict[str, Any]:
-    return {name: _plain(member) for name, member in value.fields.items()}
-
-
-def _plain(value: Value) -> Any:
-    kind = value.WhichOneof("kind")
-    if kind == "struct_value":
-        return _struct(value.struct_value)
-    if kind == "list_value":
-        return [_plain(item) for item in value.list_value.values]
-    return None if kind is None or kind == "null_value" else getattr(value, kind)
-
-
-def _value(value: Any) -> Value:
-    if isinstance(value, str):
-        return Value(string_value=value)
-    if value is None:
-        return Value(null_value=0)
-    if isinstance(value, bool):
-        return Value(bool_value=value)
-    if isinstance(value, (int, float)):
-        return Value(number_value=value)
-    if isinstance(value, dict):
-        return Value(struct_value=struct(value))
-    return Value(list_value=ListValue(values=[_value(item) for item in value]))

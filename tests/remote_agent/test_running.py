@@ -15,7 +15,6 @@ from a2a.types.a2a_pb2 import (
     Part,
     Role,
     SendMessageRequest,
-    Task,
     TaskState,
 )
 from a2a.utils.errors import TaskNotCancelableError, UnsupportedOperationError
@@ -23,14 +22,15 @@ from a2a.utils.errors import TaskNotCancelableError, UnsupportedOperationError
 from contract.extension import EXTENSION_URI
 from contract.verdict import Decision, Reason
 from evidence.checkpoint import Receipt
-from remote_agent.cancelling import past_cancelling
 from remote_agent.caller import Caller, CallerUser
-from remote_agent.door import to_task
+from remote_agent.cancelling import past_cancelling
+from remote_agent.door import tell
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.outcome import Answer, Request
 from remote_agent.running import Faulty, Owner, Running
 from remote_agent.tasks import TaskMemory
 from remote_agent.underway import Underway
+from remote_agent.wire import TaskJson
 
 GRANTED = Answer(decision=Decision(Reason.PRINCIPAL_AUTHORIZED, "P-1", "1", "permitted"))
 
@@ -61,7 +61,7 @@ def handler(path: Path) -> GovernedRequestHandler:
 
 
 def running(path: Any) -> Running:
-    return Running(("urn:a",), "t", "c", path, lambda answer: to_task(answer, "t", "c"))
+    return Running(("urn:a",), "t", "c", path, lambda answer: tell(answer, "t", "c"))
 
 
 def context() -> ServerCallContext:
@@ -125,9 +125,9 @@ async def test_a_task_listed_in_the_instant_of_its_end_keeps_its_outcome() -> No
     path, listed = Path(), []
 
     class Listing(TaskMemory):
-        def remember(self, owner: Owner, task: Task) -> None:
-            super().remember(owner, task)
-            if task.status.state == TaskState.TASK_STATE_COMPLETED:  # who lists comes before who forgets that it ran
+        def remember_told(self, owner: Owner, told: TaskJson) -> None:
+            super().remember_told(owner, told)
+            if told["status"]["state"] == "TASK_STATE_COMPLETED":  # who lists comes before who forgets that it ran
                 listed.append(asyncio.ensure_future(served.on_list_tasks(ListTasksRequest(), context())))
 
     served = GovernedRequestHandler(path, no_card, no_card, Listing(10))
