@@ -29,6 +29,7 @@ from contract.result import Execution, ResultDocument
 MAGIC: Final = b"dsce1"
 MAX_HEADER: Final = 4_096
 _MEMBERS: Final = {"dimensions", "template", "as_of", "started", "exp", "size", "kid"}
+_STALE: Final = "stale_s"
 _KID: Final = re.compile(rf"[0-9a-f]{{{KID_HEX}}}")
 # The end of the year 9999: what follows has no date.
 _MAX_TIME: Final = 253_402_300_800.0
@@ -59,7 +60,8 @@ class Header:
     """The plain half of an entry.
 
     ``started`` and ``exp`` are POSIX seconds: when the execution that produced the entry
-    began, and when it must no longer be served. ``size`` is the result's size in bytes.
+    began, and when it is fresh no more. For ``stale_s`` seconds from then it may be served
+    as STALE, where there are any; then never. ``size`` is the result's size in bytes.
     ``kid`` names the secret that sealed it; ``seal`` writes it.
     """
 
@@ -70,19 +72,24 @@ class Header:
     exp: float
     size: int
     kid: str = ""
+    stale_s: int = 0
+
+    @property
+    def end(self) -> float:
+        """When it must no longer be served, POSIX seconds."""
+        return self.exp + self.stale_s
 
     def to_bytes(self) -> bytes:
-        return orjson.dumps(
-            {
-                "dimensions": dict(self.dimensions),
-                "template": self.template,
-                "as_of": self.as_of,
-                "started": self.started,
-                "exp": self.exp,
-                "size": self.size,
-                "kid": self.kid,
-            }
-        )
+        told = {
+            "dimensions": dict(self.dimensions),
+            "template": self.template,
+            "as_of": self.as_of,
+            "started": self.started,
+            "exp": self.exp,
+            "size": self.size,
+            "kid": self.kid,
+        }
+        return orjson.dumps(told | {_STALE: self.stale_s} if self.stale_s else told)
 
 
 def seal(
@@ -178,15 +185,18 @@ def read_header(entry: bytes, *, key: str) -> Header:
 
 
 def _header(raw: Any) -> Header:
-    if not isinstance(raw, dict) or raw.keys() != _MEMBERS:
+    if not isinstance(raw, dict) or raw.keys() - {_STALE} != _MEMBERS:
         raise EntryError("the header does not have the members of one")
     started, exp, size, kid = raw["started"], raw["exp"], raw["size"], raw["kid"]
+    stale_s = raw.get(_STALE, 0)
+    if type(stale_s) is not int or not 0 <= stale_s <= _MAX_SIZE:
+        raise EntryError("the header holds a time that is not one")
     for time in (started, exp):
-        if type(time) not in (int, float) or not 0 <= time < _MAX_TIME:
+        if type(time) not in (int, float) or not 0 <= time < _MAX_TIME - stale_s:
             raise EntryError("the header holds a time that is not one")
     if type(size) is not int or not 0 <= size <= _MAX_SIZE:
         raise EntryError("the header holds a size that is not one")
-    return Header(raw["dimensions"], raw["template"], raw["as_of"], float(started), float(exp), size, kid)
+    return Header(raw["dimensions"], raw["template"], raw["as_of"], float(started), float(exp), size, kid, stale_s)
 
 
 def _unpack(payload: bytes) -> _Opened:

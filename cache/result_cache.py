@@ -6,11 +6,9 @@ verified and a decision granted. No fault of a store leaves this module.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeVar
 
 from cache.aside import Aside
@@ -18,59 +16,24 @@ from cache.breaker import Breaker, Changed, LeftAlone
 from cache.entry import EntryError, Header, open_sealed, seal, split
 from cache.family import Families, Family, Source
 from cache.flight import Flights, Run
+from cache.found import Hit, Miss, MissReason, Place
 from cache.keys import CacheKeys
-from cache.partition import Partition, entry_key, hidden_parts, partition, plain
+from cache.partition import entry_key, hidden_parts, partition, plain
 from cache.store import CacheStore, StoreUnavailable
+from cache.tally import Tally
 from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 
+__all__ = ["Hit", "Miss", "MissReason", "Place", "ResultCache"]
+
 MAX_RESULT_BYTES: Final = 2**20
-FLUSH_S: Final = 5.0
 SKEW_S: Final = 5.0
 PATIENCE_S: Final = 10.0
-MissReason = Literal["absent", "expired", "stale", "integrity", "unavailable", "off"]
 T = TypeVar("T")
-Derive = Callable[[], Awaitable["Hit | None"]]
+Derive = Callable[[], Awaitable[Hit | None]]
 """Makes the result of a call out of a stored one of its family; ``None`` where there is none that holds it."""
 _log = logging.getLogger("dataset_agent.cache")
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A stored result and the execution that produced it."""
-
-    document: ResultDocument
-    execution: Execution
-    outcome: CacheOutcome
-
-    @property
-    def key(self) -> str | None:
-        """``None`` for restricted capabilities."""
-        return self.outcome.key
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """Nothing may be served. ``reason`` is for evidence and metrics, not for the answer."""
-
-    reason: MissReason
-    outcome: CacheOutcome
-
-    @property
-    def key(self) -> str | None:
-        """``None`` for restricted capabilities."""
-        return self.outcome.key
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a call's result lives. For this process and its operator, not for the caller."""
-
-    partition: Partition
-    key: str
-    keys: CacheKeys = field(repr=False, compare=False)
-    """Those that made the key: what is found or kept there is opened and sealed with them, whatever is taken over meanwhile."""
 
 
 class ResultCache:
@@ -91,21 +54,17 @@ class ResultCache:
         self._aside = Aside()
         self._flights = None if store is None else Flights(store, self._breaker, aside=self._aside)
         self._families = None if store is None else Families(store, self._breaker)
-        self._totals: Counter[str] = Counter()
-        self._unflushed: Counter[str] = Counter()
-        self._flush_timer: asyncio.TimerHandle | None = None
-        self._flushing: asyncio.Task[None] | None = None
-        self._seen: Callable[[str], None] = _unseen
+        self._tally = Tally(store, self._breaker)
 
     def observed(self, seen: Callable[[str], None], changed: Changed) -> None:
         """Tell ``seen`` each event of ``counters`` but those of restricted capabilities, and ``changed`` the breaker's."""
-        self._seen = seen
+        self._tally.seen = seen
         self._breaker.changed = changed
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """This process's events since start: ``hit``, ``kept`` and the miss reasons."""
-        return dict(self._totals)
+        """This process's events since start: ``hit`` (and of these ``derived``, ``stale``), ``kept`` and the miss reasons."""
+        return self._tally.totals
 
     @property
     def standing(self) -> Literal["ok", "off", "unavailable"]:
@@ -134,11 +93,13 @@ class ResultCache:
         freshness_class: str,
         max_age_s: int | None,
         now: float,
-        media_type: str = RESULT_MEDIA_TYPE,
-    ) -> Literal["hit"] | MissReason:
-        """What ``find`` would find, without counting it and without handing out a row."""
-        found = await self._look(authority, intent, freshness_class, max_age_s, now, media_type)
-        return "hit" if isinstance(found, Hit) else found.reason
+        stale_s: int = 0,
+    ) -> Literal["hit", "stale"] | MissReason:
+        """What ``find`` would find, in a word; nothing is counted, and no row handed out."""
+        found = await self.look(
+            authority, intent, freshness_class=freshness_class, max_age_s=max_age_s, now=now, stale_s=stale_s
+        )
+        return found.reason if isinstance(found, Miss) else "stale" if found.is_stale else "hit"
 
     async def find(
         self,
@@ -148,53 +109,71 @@ class ResultCache:
         freshness_class: str,
         max_age_s: int | None,
         now: float,
+        stale_s: int = 0,
         media_type: str = RESULT_MEDIA_TYPE,
         again: bool = False,
         derive: Derive | None = None,
     ) -> Hit | Miss:
-        """The stored result of an equal call in the same partition.
+        """As ``look``, and counted.
 
-        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and
-        so is whatever is expired, altered, moved, or not answered in time. ``again`` says
-        that the caller already missed once, so that one call counts as one miss. Where the
-        store answered and has no such entry, ``derive`` may make it out of another.
+        ``again`` says that the caller already missed once, so that one call counts as one
+        miss. Where the store answered and has no such entry, ``derive`` may make it out of another.
         """
-        found = await self._look(authority, intent, freshness_class, max_age_s, now, media_type)
+        found = await self.look(
+            authority,
+            intent,
+            freshness_class=freshness_class,
+            max_age_s=max_age_s,
+            now=now,
+            stale_s=stale_s,
+            media_type=media_type,
+        )
         if isinstance(found, Miss) and derive is not None and found.reason not in ("unavailable", "off"):
             derived = await derive()
             if derived is not None:
-                self._count("derived", derived.outcome)
+                self._tally.count("derived", derived.outcome)
                 if found.reason == "integrity":  # a hit hides no damage
-                    self._count("integrity", derived.outcome)
+                    self._tally.count("integrity", derived.outcome)
                 found = derived
         if isinstance(found, Hit):
-            self._count("hit", found.outcome)
+            self._tally.count("hit", found.outcome)
+            if found.is_stale:
+                self._tally.count("stale", found.outcome)
         elif not again and found.reason != "off":
-            self._count(found.reason, found.outcome)
+            self._tally.count(found.reason, found.outcome)
         return found
 
-    async def _look(
+    async def look(
         self,
         authority: Authority,
         intent: Intent,
+        *,
         freshness_class: str,
         max_age_s: int | None,
         now: float,
-        media_type: str,
+        stale_s: int = 0,
+        media_type: str = RESULT_MEDIA_TYPE,
     ) -> Hit | Miss:
+        """The stored result of an equal call in the same partition.
+
+        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is
+        whatever is altered, moved, or not answered in time, and what is past the time that it
+        may be reused for: but where it was stored to be answered after it, for ``stale_s``
+        seconds at most, it is a hit that says STALE.
+        """
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
         store = self.store
         if store is None:
-            return Miss("off", _outcome("OFF", place))
+            return place.miss("off")
         try:
             entry = await self._breaker.call(lambda: store.get(place.key, now=now))
         except StoreUnavailable as error:
             if not isinstance(error, LeftAlone):
                 _log.warning("cache lookup failed: %s", error)
-            return self._miss("unavailable", place)
+            return place.miss("unavailable")
         if entry is None:
-            return self._miss("absent", place)
-        return self._judge(entry, place, max_age_s, now)
+            return place.miss("absent")
+        return _judged(entry, place, max_age_s, stale_s, now)
 
     async def keep(
         self,
@@ -207,10 +186,11 @@ class ResultCache:
         reuse_s: float,
         now: float,
         media_type: str = RESULT_MEDIA_TYPE,
+        stale_s: int = 0,
         family: Family | None = None,
         owner: str | None = None,
     ) -> None:
-        """Store a complete result until ``reuse_s`` seconds after its execution began.
+        """Store a complete result until ``reuse_s`` seconds after its execution began, and ``stale_s`` more.
 
         A truncated or too large result is not stored, and a store that fails is left at that.
         With ``owner`` it is dropped where the lease that ``once`` gave is not that one's any more.
@@ -231,6 +211,7 @@ class ResultCache:
             started=started,
             exp=started + reuse_s,
             size=len(document.body),
+            stale_s=0 if place.partition.restricted else stale_s,
         )
         try:
             entry = seal(
@@ -267,13 +248,13 @@ class ResultCache:
         now: float,
     ) -> None:
         try:
-            kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.exp, now=now, owner=owner))
+            kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.end, now=now, owner=owner))
         except StoreUnavailable as error:
             if not isinstance(error, LeftAlone):
                 _log.warning("result not cached: %s", error)
             return
         if kept:
-            self._count("kept", _outcome("MISS", place))
+            self._tally.count("kept", place.told("MISS"))
         if kept and family is not None and self._families is not None:
             await self._families.add(place.partition, family, header, document, keys=place.keys, now=now)
 
@@ -286,19 +267,12 @@ class ResultCache:
         place = self.locate(authority, intent, freshness_class=freshness_class)
         return await self._families.sources(place.partition, family, keys=place.keys, now=now)
 
-    async def source(
-        self, authority: Authority, intent: Intent, *, freshness_class: str, max_age_s: int | None, now: float
-    ) -> Hit | None:
-        """As ``find``, for the result that another is made of: nothing is counted."""
-        found = await self._look(authority, intent, freshness_class, max_age_s, now, RESULT_MEDIA_TYPE)
-        return found if isinstance(found, Hit) else None
-
     def derived(
         self, authority: Authority, intent: Intent, document: ResultDocument, source: Hit, *, freshness_class: str
     ) -> Hit:
         """The hit that ``document``, made of ``source``, is; it says so where the capability may tell."""
         place = self.locate(authority, intent, freshness_class=freshness_class)
-        return Hit(replace(document, derived=True), source.execution, _outcome("HIT", place, derived=True))
+        return Hit(replace(document, derived=True), source.execution, place.told("HIT", derived=True))
 
     async def once(
         self,
@@ -322,73 +296,58 @@ class ResultCache:
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
         return await self._flights.once(place.key, look=look, run=run, patience_s=patience_s)
 
+    async def alone(
+        self,
+        authority: Authority,
+        intent: Intent,
+        *,
+        freshness_class: str,
+        run: Run[T],
+        media_type: str = RESULT_MEDIA_TYPE,
+    ) -> T | None:
+        """What ``run`` returns, and ``None`` at once where an equal call is run already, in whatever process.
+
+        ``run`` is given the ``owner`` to ``keep`` under.
+        """
+        if self._flights is None:
+            return None
+        place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
+        return await self._flights.alone(place.key, run)
+
+    def refreshed(self, outcome: CacheOutcome, *, well: bool) -> None:
+        """Count what ran behind a stored result that was answered past its time."""
+        self._tally.count("refreshed" if well else "refresh_failed", outcome)
+
     async def flush(self) -> None:
         """Add this process's counters to the store's."""
-        deltas, self._unflushed = self._unflushed, Counter()
-        store = self.store
-        if store is None or not deltas:
-            return
-        try:
-            await self._breaker.call(lambda: store.count(deltas))
-        except StoreUnavailable:
-            self._unflushed.update(deltas)
+        await self._tally.flush()
 
     async def close(self) -> None:
         """Flush and close the store; never raises for a store that is down."""
         if self.store is None:
             return
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
         await self._aside.close()
-        if self._flushing is not None:
-            await self._flushing
-        await self.flush()
+        await self._tally.close()
         try:
             await self.store.close()
         except StoreUnavailable as error:
             _log.warning("cache store did not close: %s", error)
 
-    def _judge(self, entry: bytes, place: Place, max_age_s: int | None, now: float) -> Hit | Miss:
-        try:
-            header, end = split(entry)
-            document, execution = open_sealed(
-                entry, end, key=place.key, partition_id=place.partition.id, keys=place.keys
-            )
-        except EntryError as error:
-            _log.error("cache entry %s failed its integrity check: %s", place.key, error)
-            return self._miss("integrity", place)
-        # Opened before it is judged: what somebody else wrote into a header is told as such, not as its age.
-        # A header from the future comes from a clock that was wrong: its age means nothing.
-        if now >= header.exp or header.started > now + SKEW_S:
-            return self._miss("expired", place)
-        if max_age_s is not None and now - header.started > max_age_s:
-            return self._miss("stale", place)
-        return Hit(document, execution, _outcome("HIT", place, derived=document.derived))
 
-    def _miss(self, reason: MissReason, place: Place) -> Miss:
-        return Miss(reason, _outcome("MISS", place))
-
-    def _count(self, event: str, outcome: CacheOutcome) -> None:
-        if outcome.outcome != "WITHHELD":
-            self._seen(event)
-        self._totals[event] += 1
-        self._unflushed[event] += 1
-        if self._flush_timer is None:
-            # Beside the request, not in it: a lookup stays one round trip.
-            self._flush_timer = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_soon)
-
-    def _flush_soon(self) -> None:
-        self._flush_timer = None
-        self._flushing = asyncio.get_running_loop().create_task(self.flush())
-
-
-def _unseen(_: str) -> None:
-    """Nobody is told."""
-
-
-def _outcome(outcome: Literal["HIT", "MISS", "OFF"], place: Place, *, derived: bool = False) -> CacheOutcome:
-    """Restricted capabilities never tell: whether an entry exists says that somebody asked."""
-    if place.partition.restricted:
-        return CacheOutcome("WITHHELD")
-    return CacheOutcome(outcome, None if outcome == "OFF" else place.key, derived)
+def _judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now: float) -> Hit | Miss:
+    try:
+        header, end = split(entry)
+        document, execution = open_sealed(entry, end, key=place.key, partition_id=place.partition.id, keys=place.keys)
+    except EntryError as error:
+        _log.error("cache entry %s failed its integrity check: %s", place.key, error)
+        return place.miss("integrity")
+    # Opened before it is judged: what somebody else wrote into a header is told as such, not as its age.
+    # A header from the future comes from a clock that was wrong: its age means nothing.
+    if header.started > now + SKEW_S:
+        return place.miss("expired")
+    is_stale = now >= header.exp
+    if is_stale and (place.partition.restricted or now >= header.exp + min(stale_s, header.stale_s)):
+        return place.miss("expired")
+    if max_age_s is not None and now - header.started > max_age_s:
+        return place.miss("too_old")
+    return Hit(document, execution, place.told("STALE" if is_stale else "HIT", derived=document.derived))

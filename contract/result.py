@@ -125,11 +125,12 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class CacheOutcome:
-    """How a result was found: ``HIT``, ``MISS``, or ``WITHHELD`` for restricted capabilities.
+    """How a result was found: ``HIT``, ``STALE``, ``MISS``, or ``WITHHELD`` for restricted capabilities.
 
-    A HIT is ``derived`` where the result was computed from a stored one of a wider call.
+    A HIT is ``derived`` where the result was computed from a stored one of a wider call. What is
+    STALE is stored, past the time that it may be reused for, and refreshed behind the answer.
     """
 
-    outcome: Literal["HIT", "MISS", "WITHHELD", "OFF"]
+    outcome: Literal["HIT", "STALE", "MISS", "WITHHELD", "OFF"]
     key: str | None = None
     derived: bool = False

@@ -20,6 +20,8 @@ ConstraintValue = str | int
 
 CONSTRAINT_KINDS: Final = ("one_of", "not_one_of", "max", "min", "prefix")
 MAX_SET_SIZE: Final = 1_000
+MAX_STALE_S: Final = 86_400 * 7
+"""For how long past its time a stored result may be answered at most, in seconds."""
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,38}(\.[0-9]{1,38})?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z")
@@ -140,15 +142,18 @@ RowConstraints = Mapping[str, Constraint]
 class Obligations:
     """What a granting policy demands: row constraints, permitted columns, masks.
 
-    ``columns`` is ``None`` where every column is permitted; names are ``table.column``.
+    ``columns`` is ``None`` where every column is permitted; names are ``table.column``. For
+    ``stale_s`` seconds past its time a stored result may be answered while it is refreshed;
+    who permits it says so, hence 0.
     """
 
     rows: RowConstraints = field(default_factory=lambda: MappingProxyType({}))
     columns: frozenset[str] | None = None
     masks: Mapping[str, Mask] = field(default_factory=lambda: MappingProxyType({}))
+    stale_s: int = 0
 
     def meet(self, other: Obligations) -> Obligations:
-        """Both at once: constraints conjoin, columns intersect, the stronger mask wins."""
+        """Both at once: constraints conjoin, columns intersect, the stronger mask and the shorter time win."""
         masks = dict(self.masks)
         for column, mask in other.masks.items():
             held = masks.get(column)
@@ -157,6 +162,7 @@ class Obligations:
             rows=meet_rows(self.rows, other.rows),
             columns=meet_columns(self.columns, other.columns),
             masks=MappingProxyType(masks),
+            stale_s=min(self.stale_s, other.stale_s),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -164,7 +170,7 @@ class Obligations:
             "rows": rows_to_json(self.rows),
             "columns": None if self.columns is None else sorted(self.columns),
             "masks": {column: mask.value for column, mask in sorted(self.masks.items())},
-        }
+        } | ({"stale_s": self.stale_s} if self.stale_s else {})
 
 
 @dataclass(frozen=True, slots=True)

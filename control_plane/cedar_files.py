@@ -25,8 +25,8 @@ from control_plane.obligations import ObligationTemplate, parse_annotations
 MAX_POLICY_BYTES: Final = 1_000_000
 _POLICY_ID: Final = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
 _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_ANNOTATIONS: Final = frozenset({"id", "description", "rows", "columns", "mask"})
-_OBLIGING: Final = frozenset({"rows", "columns", "mask"})
+_ANNOTATIONS: Final = frozenset({"id", "description", "rows", "columns", "mask", "stale"})
+_OBLIGING: Final = frozenset({"rows", "columns", "mask", "stale"})
 _RULE_PREFIX: Final = "AD-POL-"
 _ACTION: Final = re.compile(r' (?:in context )?for Action::"[^"]*"')
 _FOLLOWS: Final = "unable to find an applicable action"
@@ -202,7 +202,7 @@ def _policy(file: str, document: Mapping[str, Any], line: int | None) -> Policy:
         known = f"{policy_id}: unknown annotation @{unknown[0]}; known: {_listed(_ANNOTATIONS)}"
         raise policy_fault(file, known, line)
     if document["effect"] == "forbid" and _OBLIGING & set(annotations):
-        raise policy_fault(file, f"{policy_id}: a forbid carries no @rows, @columns or @mask", line)
+        raise policy_fault(file, f"{policy_id}: a forbid carries no @rows, @columns, @mask or @stale", line)
     try:
         obligations = parse_annotations(annotations)
     except ScopeError as error:

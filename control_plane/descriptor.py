@@ -17,7 +17,7 @@ from contract.ids import MAX_ID_BYTES, Slug, Version
 from contract.minimum_group import GroupRule, MinimumGroup
 from contract.rollup import Rollup
 from contract.schema import Parameter, Period, ResultColumn, Strict, Table, Text, check_periods
-from contract.scope import Sensitivity
+from contract.scope import MAX_STALE_S, Sensitivity
 from control_plane.source_facts import AUTO, FROM_SOURCE, SourceFacts
 
 
@@ -38,10 +38,13 @@ class Freshness(Strict):
 
     ``reuse_s``: how long a stored result may be reused, in seconds from its execution, however often it is
     read. ``class`` is the publisher's name for it, such as ``daily``, by which operators find what is stored.
+    ``stale_s``: for how many more seconds it may be answered once more, while it is refreshed, by whose
+    policy allows it.
     """
 
     maximum_age_s: int = Field(ge=1)
     reuse_s: int = Field(default=3_600, ge=1, le=86_400 * 30)
+    stale_s: int | None = Field(default=None, ge=1, le=MAX_STALE_S)
     class_: Slug | None = Field(default=None, alias="class")
 
     @property
@@ -201,6 +204,12 @@ class DatasetDescriptor(Strict):
         names = [capability.name for capability in self.capabilities]
         if len(set(names)) != len(names):
             raise ValueError(f"dataset {self.dataset} names a capability twice")
+        private = [c.name for c in self.capabilities if c.sensitivity is Sensitivity.RESTRICTED]
+        if self.freshness.stale_s is not None and private:
+            raise ValueError(
+                f"dataset {self.dataset} has freshness.stale_s and the restricted capability {private[0]}, of whose"
+                " stored results nothing may be told; publish them as two datasets"
+            )
         undeclared = {c.policy_id for c in self.capabilities if c.policy_id} - set(self.policies)
         if undeclared:
             raise ValueError(f"dataset {self.dataset} does not list policy {sorted(undeclared)[0]}; add it to policies")

@@ -38,6 +38,7 @@ _SAID: Final[dict[str, dict[str, str]]] = {
     "Freshness": {
         "maximum_age_s": "Seconds: the age of the data that the publisher promises not to exceed.",
         "reuse_s": "Seconds from its execution for which a stored result may be reused; reading it lengthens nothing.",
+        "stale_s": "Seconds after that for which it may still be answered, said to be STALE, while it is refreshed: where @stale of a policy allows it.",
         "class": "A name for that, such as daily: operators list and purge stored results by it.",
     },
     "CapabilityManifest": {

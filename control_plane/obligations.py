@@ -1,11 +1,13 @@
-"""The annotations of a Cedar policy that oblige: ``@rows``, ``@columns``, ``@mask``.
+"""The annotations of a Cedar policy that oblige: ``@rows``, ``@columns``, ``@mask``; and ``@stale``, which allows.
 
 Their text is JSON in the grant's constraint vocabulary. A value in ``@rows`` may be
-``{"principal": "attribute"}``: it is bound from the principal at every evaluation.
+``{"principal": "attribute"}``: it is bound from the principal at every evaluation. ``@stale``
+is a number of seconds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,12 +16,14 @@ from typing import Any, Final
 from contract.canonical import InvalidJson, parse_json
 from contract.ids import is_slug
 from contract.principal import Principal
-from contract.scope import Mask, Obligations, RowConstraints, ScopeError, parse_rows
+from contract.scope import MAX_STALE_S, Mask, Obligations, RowConstraints, ScopeError, parse_rows
 
 MAX_ANNOTATION_BYTES: Final = 64 * 1024
 _SET_KINDS: Final = ("one_of", "not_one_of")
 _REFERENCE: Final = "principal"
 _OBLIGATION_MEMBERS: Final = frozenset({"rows", "columns", "masks"})
+_STALE: Final = "stale_s"
+_SECONDS: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 
 class MissingAttribute(LookupError):
@@ -34,6 +38,7 @@ class ObligationTemplate:
     fixed: Obligations | None
     columns: frozenset[str] | None
     masks: Mapping[str, Mask]
+    stale_s: int = 0
 
     def mentioned(self) -> frozenset[str]:
         """Every ``table.column`` the annotations name."""
@@ -47,7 +52,7 @@ class ObligationTemplate:
             column: {kind: _bound(kind, value, principal) for kind, value in constraint.items()}
             for column, constraint in self.raw_rows.items()
         }
-        return Obligations(rows=parse_rows(rows), columns=self.columns, masks=self.masks)
+        return Obligations(rows=parse_rows(rows), columns=self.columns, masks=self.masks, stale_s=self.stale_s)
 
 
 def parse_annotations(annotations: Mapping[str, Any]) -> ObligationTemplate:
@@ -55,10 +60,11 @@ def parse_annotations(annotations: Mapping[str, Any]) -> ObligationTemplate:
     raw_rows = _json(annotations, "rows", dict) or {}
     columns = _columns(_json(annotations, "columns", list))
     masks = _masks(_json(annotations, "mask", dict) or {})
+    stale_s = _seconds(annotations["stale"]) if "stale" in annotations else 0
     bound = any(_is_reference(value) for item in raw_rows.values() if isinstance(item, dict) for value in item.values())
     checked = _checked_rows(raw_rows)
-    fixed = None if bound else Obligations(rows=checked, columns=columns, masks=masks)
-    return ObligationTemplate(raw_rows=MappingProxyType(raw_rows), fixed=fixed, columns=columns, masks=masks)
+    fixed = None if bound else Obligations(rows=checked, columns=columns, masks=masks, stale_s=stale_s)
+    return ObligationTemplate(MappingProxyType(raw_rows), fixed, columns, masks, stale_s)
 
 
 def parse_obligations(raw: Any) -> Obligations:
@@ -66,18 +72,21 @@ def parse_obligations(raw: Any) -> Obligations:
 
     Raises ``ScopeError``.
     """
-    if not isinstance(raw, dict) or set(raw) != _OBLIGATION_MEMBERS:
-        raise ScopeError("obligations have exactly the members rows, columns and masks")
+    if not isinstance(raw, dict) or set(raw) - {_STALE} != _OBLIGATION_MEMBERS:
+        raise ScopeError("obligations have exactly the members rows, columns and masks, and perhaps stale_s")
     columns = raw["columns"]
     if columns is not None and not isinstance(columns, list):
         raise ScopeError("columns must be a list or null")
     masks = raw["masks"]
     if not isinstance(masks, dict):
         raise ScopeError("masks must be an object")
+    stale_s = raw.get(_STALE, 0)
+    if type(stale_s) is not int or not 0 <= stale_s <= MAX_STALE_S:
+        raise ScopeError(f"stale_s must be a number of seconds, {MAX_STALE_S} at most")
     rows = parse_rows(raw["rows"])
     for column in rows:
         _column(column, "rows")
-    return Obligations(rows=rows, columns=_columns(columns), masks=_masks(masks))
+    return Obligations(rows=rows, columns=_columns(columns), masks=_masks(masks), stale_s=stale_s)
 
 
 def _checked_rows(raw_rows: Mapping[str, Any]) -> RowConstraints:
@@ -127,6 +136,12 @@ def _json(annotations: Mapping[str, Any], name: str, kind: type) -> Any:
     if not isinstance(value, kind):
         raise ScopeError(f"@{name} must be a JSON {'object' if kind is dict else 'list'}")
     return value
+
+
+def _seconds(text: str | None) -> int:
+    if text is None or not _SECONDS.fullmatch(text) or int(text) > MAX_STALE_S:
+        raise ScopeError(f'@stale must be a number of seconds such as "60", {MAX_STALE_S} at most')
+    return int(text)
 
 
 def _columns(raw: list[Any] | None) -> frozenset[str] | None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -238,10 +239,9 @@ class PolicySet:
         )
 
     def _permitted(self, request: PolicyRequest, reasons: list[str]) -> PolicyAnswer:
-        obligations = Obligations()
         try:
-            for reason in reasons:
-                obligations = obligations.meet(self.policies[reason].obligations.bind(request.principal))
+            bound = [self.policies[reason].obligations.bind(request.principal) for reason in reasons]
+            obligations = reduce(Obligations.meet, bound)
         except MissingAttribute as error:
             return self._lacks([str(error)], f"an obligation reads attribute {error}")
         except ScopeError as error:

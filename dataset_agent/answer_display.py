@@ -35,8 +35,10 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
     else:
         result_table(answer.document, title, limit=limit)
     cache = shown["cache"]
-    derived = " (computed from a stored result)" if cache["derived"] else ""
-    note(f"cache {cache['outcome']}{derived}, as of {cache['as_of']}; provenance verified")
+    how = " (computed from a stored result)" if cache["derived"] else ""
+    if cache["outcome"] == "STALE":
+        how = f" ({cache['age_s']:.0f} s old, and refreshed for the next call)"
+    note(f"cache {cache['outcome']}{how}, as of {cache['as_of']}; provenance verified")
 
 
 def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:

@@ -144,26 +144,29 @@ class ExecutionDone(Strict):
 class Cache(Strict):
     """``key`` is absent where the capability is restricted or nothing was looked up.
 
-    A result is ``used`` from the cache exactly on a HIT. It is ``derived`` where it was computed
-    from the stored result of a wider call; the execution is then the one that made that.
+    A result is ``used`` from the cache exactly on a HIT, and where it is STALE: past the time that
+    it may be reused for. A HIT is ``derived`` where it was computed from the stored result of a
+    wider call; the execution is then the one that made that.
     """
 
-    outcome: Literal["HIT", "MISS", "WITHHELD", "OFF"]
+    outcome: Literal["HIT", "STALE", "MISS", "WITHHELD", "OFF"]
     used: bool
     key: _Id | None
     derived: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.used is not (self.outcome == "HIT"):
-            raise ValueError("a result comes from the cache exactly on a HIT")
+        if self.used is not (self.outcome in USED):
+            raise ValueError("a result comes from the cache exactly on a HIT, and where it is STALE")
         if self.key is not None and self.outcome in _UNTOLD:
             raise ValueError("where the cache was not asked, or may not tell, no key is named")
-        if self.derived and not self.used:
-            raise ValueError("what is derived is derived from the cache")
+        if self.derived and self.outcome != "HIT":
+            raise ValueError("what is derived is a HIT")
         return self
 
 
+USED: Final = ("HIT", "STALE")
+"""How a result is found that was stored: nothing ran for it."""
 _UNTOLD: Final = ("WITHHELD", "OFF")
 
 

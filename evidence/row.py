@@ -32,6 +32,7 @@ class Kind(StrEnum):
     RELEASE_STARTED = "release_started"
     BLOCKED = "blocked"
     CACHE_REJECTED = "cache_rejected"
+    CACHE_REFRESHED = "cache_refreshed"
     HUMAN_APPROVAL_GRANTED = "human_approval_granted"
     HUMAN_APPROVAL_DENIED = "human_approval_denied"
 
@@ -74,7 +75,7 @@ class LedgerRow(Strict):
     ``recorded_at`` is POSIX seconds. ``issuer`` and ``subject`` stay together; ``subject``,
     ``call_hash`` and ``result_digest`` are stored as commitments only. ``requested_*`` is
     what was asked for, ``dataset`` and ``capability`` what was resolved (absent where
-    nothing was). ``caused_by`` is the decision an approval or a block belongs to.
+    nothing was). ``caused_by`` is the decision an approval, a block or a refresh belongs to.
     ``upstream_digest`` is the SHA-256 of the payload of the envelope that the result rests on:
     at the root agent the dataset agent's, at a dataset agent that of the one it asked.
     ``bytes_released`` is of a result that is fetched: what is about to be sent on the row of a
@@ -118,7 +119,7 @@ class LedgerRow(Strict):
     result_digest: _Digest | None = Field(default=None, repr=False)
     rows_returned: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
     bytes_released: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
-    cache: Literal["HIT", "MISS", "WITHHELD", "OFF"] | None = None
+    cache: Literal["HIT", "STALE", "MISS", "WITHHELD", "OFF"] | None = None
     derived: Literal[1] | None = None
     execution_id: _Correlation | None = None
     tool_origin: Literal["LOCAL", "MCP", "A2A"] | None = None

@@ -22,7 +22,7 @@ from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.dsse import InvalidProvenance, sign_envelope
 from evidence.limits import MAX_OWN_BYTES, RECEIPT_BYTES
-from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, Statement, Upstream
+from evidence.predicate import PREDICATE_TYPE, STATEMENT_TYPE, USED, Statement, Upstream
 from evidence.row import rfc3339
 from evidence.tree import check_tree, own_bytes
 
@@ -218,7 +218,7 @@ def _decision(decision: Decision) -> dict[str, Any]:
 
 def _cached(cache: CacheOutcome) -> dict[str, Any]:
     """How the result was found; ``derived`` is there where it is true."""
-    told = {"outcome": cache.outcome, "used": cache.outcome == "HIT", "key": cache.key}
+    told = {"outcome": cache.outcome, "used": cache.outcome in USED, "key": cache.key}
     return {**told, "derived": True} if cache.derived else told
 
 

@@ -90,14 +90,15 @@ async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, servi
     """Run a path to an outcome; whatever happens on it ends in exactly one terminal row, and is counted once."""
     steps, answer = service.measures.begin(), None
     try:
-        answer = await _outcome(path, trail, service)
+        answer = await to_outcome(path, trail, service)
         return answer
     finally:
         decision, cache = (trail.decision, None) if answer is None else (answer.decision, answer.cache)
         service.measures.end(steps, decision, cache, restricted=trail.is_restricted)
 
 
-async def _outcome(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
+async def to_outcome(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
+    """Run a path to an outcome, which has a row in the ledger whatever happens on it."""
     try:
         return await path()
     except NotGranted as stop:

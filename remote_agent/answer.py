@@ -11,7 +11,8 @@ parameterised template, over what was supplied if anything was,
 revision, a schema, a template, a policy) was replaced since: rows of what is served no more are
 rows of nobody, found or run. ``record`` commits evidence before anything leaves,
 ``seal`` signs the provenance (which ``describe`` completed before the row was written) and
-``release`` hands rows out.
+``release`` hands rows out. Behind an answer that was STALE its call runs once more, for whoever
+asks next (``refresh.py``).
 
 ``admit`` and ``recheck`` are in ``deciding.py``, ``delegate`` in ``hop.py``, what may be stored in
 ``reuse.py``; ``describe``, ``record`` and ``seal`` in ``accounting.py``, with the one row that also
@@ -24,7 +25,6 @@ sealed and released comes from there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 
@@ -42,20 +42,17 @@ from queries.bind import ArgumentsMissing
 from queries.bind import bind as bind_arguments
 from remote_agent.accounting import accountable, describe, record, refuse, seal
 from remote_agent.deciding import admit, person, policy_of, recheck
-from remote_agent.derived import derive, family_of
+from remote_agent.derived import derive
 from remote_agent.hop import delegate
-from remote_agent.outcome import Answer, BoundCall, Found, Request, RunIds, Supplied, Trail
+from remote_agent.outcome import Answer, BoundCall, Execute, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
+from remote_agent.refresh import refresh_later
 from remote_agent.results import collect
 from remote_agent.results_aside import set_aside
-from remote_agent.reuse import intent_of, reusable
+from remote_agent.reuse import intent_of, keep, reusable, stale_s
 from remote_agent.service import ServedDataset, Service, World
 from remote_agent.steps import Step, timed, timed_at_once
 from remote_agent.underway import Underway
-
-Perform = Callable[[], Awaitable[tuple[Result, Execution]]]
-Execute = Callable[[Authority, BoundCall, Perform], Awaitable[Found]]
-"""Runs an admitted call through an agent runtime, which calls ``Perform`` exactly once."""
 
 
 async def answer(request: Request, service: Service, execute: Execute, underway: Underway) -> Answer:
@@ -84,7 +81,10 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         statement = describe(authority, call, supplied, told, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
-        return release(authority, call, told, receipt, envelope, service)
+        released = release(authority, call, told, receipt, envelope, service)
+        if told.cache.outcome == "STALE":
+            refresh_later(authority, call, request, service, execute)
+        return released
 
     drop = underway.used(lambda: service.spool.drop_unreleased(request.task_id))
     with reported_to(underway.progress), drop, one_call():
@@ -168,7 +168,8 @@ async def find_or_run(
 async def find(authority: Authority, call: BoundCall, service: Service, *, again: bool = False) -> Found | None:
     """A stored result of the same meaning inside the same authorization partition, or one that follows from one.
 
-    ``None`` where there is none.
+    ``None`` where there is none. It is STALE where it is past its time, and publisher and policy
+    allow that it is answered while it is refreshed.
     """
     _, capability, _ = call.parts()
     intent = intent_of(call)
@@ -178,6 +179,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
         freshness_class=call.freshness_class,
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=service.clock(),
+        stale_s=stale_s(authority, call),
         again=again,
         derive=None if again else partial(derive, authority, call, intent, service),
     )
@@ -209,20 +211,9 @@ async def run(
         return replace(found, cache=CacheOutcome("OFF"))
     if not isinstance(found.document, ResultDocument):
         return replace(found, cache=CacheOutcome("WITHHELD" if call.restricted else "MISS"))
-    intent = intent_of(call)
     if owner is not None:
-        await service.cache.keep(
-            authority,
-            intent,
-            found.document,
-            found.execution,
-            freshness_class=call.freshness_class,
-            reuse_s=served.descriptor.freshness.reuse_s,
-            now=service.clock(),
-            family=family_of(authority, call, intent),
-            owner=owner,
-        )
-    place = service.cache.locate(authority, intent, freshness_class=call.freshness_class)
+        await keep(authority, call, found, service, owner)
+    place = service.cache.locate(authority, intent_of(call), freshness_class=call.freshness_class)
     return replace(found, cache=CacheOutcome("WITHHELD") if call.restricted else CacheOutcome("MISS", place.key))
 
 
@@ -244,6 +235,7 @@ def release(
         document=found.document,
         execution=found.execution,
         cache=found.cache,
+        age_s=service.clock() - found.execution.started if found.cache.outcome == "STALE" else None,
         receipt=receipt,
         envelope=envelope,
     )

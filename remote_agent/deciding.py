@@ -84,10 +84,10 @@ async def recheck(authority: Authority, call: BoundCall, world: World | None, se
             return
 
 
-async def readmit(authority: Authority, call: BoundCall, world: World, now: float) -> None:
+async def readmit(authority: Authority, call: BoundCall, world: World, now: float) -> tuple[BoundCall, Authority]:
     """That ``world`` gives the same rows to the same authority as the one that they were made in.
 
-    Raises the reason of the decision that is made now, and UNKNOWN_DATASET_REVISION where it is
+    What is returned is the call as ``world`` serves it, and its authority by the decision made now. Raises the reason of the decision that is made now, and UNKNOWN_DATASET_REVISION where it is
     granted, but for something else: then nobody errs, and who is admitted anew is answered.
     """
     served = world.datasets.get(authority.dataset)
@@ -97,6 +97,7 @@ async def readmit(authority: Authority, call: BoundCall, world: World, now: floa
     _, again = await admit(authority.grant, standing, world, now)
     if not (same_rows(again, authority) and same_policy(again, authority) and same_template(standing, call)):
         raise NotGranted(Reason.UNKNOWN_DATASET_REVISION, "what the call was admitted under was replaced meanwhile")
+    return standing, again
 
 
 def policy_of(authority: Authority) -> str:

@@ -57,15 +57,15 @@ async def follow(
     candidates = [_bound(call, family, source.arguments) for source in listed]
     holding = [wide for wide in candidates if wide is not None and plan.covers(wide.values, bound.values)]
     for wide in holding[:_TRIES]:
-        source = await cache.source(
+        source = await cache.look(
             authority,
             replace(intent, arguments=wide.canonical),
             freshness_class=call.freshness_class,
             max_age_s=capability.descriptor.freshness_requirement_s,
             now=now,
         )
-        made = await _made(plan, source, wide, bound, max_bytes) if source is not None else None
-        if source is not None and made is not None:
+        made = await _made(plan, source, wide, bound, max_bytes) if isinstance(source, Hit) else None
+        if isinstance(source, Hit) and made is not None:
             return Follows(source, made)
     return None
 

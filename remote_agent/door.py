@@ -157,7 +157,7 @@ def _metadata(answer: Answer) -> dict[str, Any]:
             "derived": answer.cache.derived,
             "as_of": answer.document.as_of,
             "execution_id": answer.execution.execution_id,
-        }
+        } | ({} if answer.age_s is None else {"age_s": round(answer.age_s, 3)})
     if answer.receipt is not None and answer.envelope is None:  # a signed statement holds its own
         metadata[RECEIPT_KEY] = answer.receipt.to_json()
     return metadata

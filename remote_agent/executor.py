@@ -28,8 +28,7 @@ from contract.result import CacheOutcome
 from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
 from delegation.remote import Delegate, Exchange
-from remote_agent.answer import Perform
-from remote_agent.outcome import BoundCall, Found, RunIds
+from remote_agent.outcome import BoundCall, Found, Perform, RunIds
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
 
 log = logging.getLogger(__name__)

@@ -229,6 +229,7 @@ class Lifecycle:
 
     async def close(self) -> None:
         """Close stores and engines; safe to call once after the last request."""
+        await self.service.refreshes.close()
         for retiring in list(self._retiring):
             retiring.cancel()
         await close_world(self.service.world)

@@ -49,14 +49,26 @@ CACHE: Final = Metric.by(
     Kind.COUNTER,
     "Granted calls by how their result was found; of restricted capabilities that is withheld.",
     "outcome",
-    ("HIT", "DERIVED", "MISS", "OFF", "WITHHELD"),
+    ("HIT", "STALE", "DERIVED", "MISS", "OFF", "WITHHELD"),
 )
 LOOKUPS: Final = Metric.by(
     f"{_P}_cache_events",
     Kind.COUNTER,
-    "What lookups found, and results that were kept, without restricted capabilities.",
+    "What lookups found, and results that were kept or refreshed, without restricted capabilities.",
     "event",
-    ("hit", "derived", "absent", "expired", "stale", "integrity", "unavailable", "kept"),
+    (
+        "hit",
+        "derived",
+        "stale",
+        "absent",
+        "expired",
+        "too_old",
+        "integrity",
+        "unavailable",
+        "kept",
+        "refreshed",
+        "refresh_failed",
+    ),
 )
 FLIGHTS: Final = Metric.by(
     f"{_P}_single_flight",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE, Call, Operation, parse_follow_up
 from contract.grant import VerifiedGrant
 from contract.ids import InvocationId, SessionId, new_id
@@ -146,12 +147,18 @@ class Found:
         return replace(self, execution=made, run=RunIds.fresh())
 
 
+Perform = Callable[[], Awaitable[tuple[Result, Execution]]]
+Execute = Callable[[Authority, BoundCall, Perform], Awaitable[Found]]
+"""Runs an admitted call through an agent runtime, which calls ``Perform`` exactly once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What leaves: always a decision; rows and envelope only with a GRANTED one.
 
     ``receipt`` is ``None`` only where evidence could not be written; then there are no rows.
-    ``proposal`` is the reply to a negotiation, and to a call that misses arguments.
+    ``proposal`` is the reply to a negotiation, and to a call that misses arguments. ``age_s`` is of
+    a STALE result: seconds since its execution began.
     """
 
     decision: Decision
@@ -160,6 +167,7 @@ class Answer:
     document: Result | None = None
     execution: Execution | None = None
     cache: CacheOutcome | None = None
+    age_s: float | None = None
     receipt: Receipt | None = None
     envelope: Mapping[str, Any] | None = None
     proposal: Mapping[str, Any] | None = None
@@ -169,7 +177,8 @@ class Answer:
 class Trail:
     """What is known so far about one request; it becomes the terminal evidence row.
 
-    ``recorded`` says that the row is being written, or was tried; with ``receipt`` it is.
+    ``recorded`` says that the row is being written, or was tried; with ``receipt`` it is. With
+    ``refreshes`` it is of what ran behind the answer of that decision, for whoever asks next.
     """
 
     request: Request
@@ -180,6 +189,7 @@ class Trail:
     found: Found | None = None
     recorded: bool = False
     receipt: Receipt | None = None
+    refreshes: Decision | None = None
 
     @property
     def is_restricted(self) -> bool:
@@ -195,9 +205,10 @@ class Trail:
         """
         if self.decision is None:
             raise ValueError("a terminal row needs a decision")
+        cause = withdrawn or self.refreshes
         return LedgerRow(
-            kind=Kind.TERMINAL if withdrawn is None else Kind.BLOCKED,
-            caused_by=withdrawn.decision_id if withdrawn else None,
+            kind=Kind.BLOCKED if withdrawn else Kind.CACHE_REFRESHED if self.refreshes else Kind.TERMINAL,
+            caused_by=cause.decision_id if cause else None,
             side=Side.REMOTE,
             recorded_at=now,
             agent_id=agent_id,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE
-from contract.result import Intent
+from contract.result import Intent, ResultDocument
+from contract.scope import Sensitivity
 from control_plane.descriptor import Effect
-from remote_agent.outcome import BoundCall
+from remote_agent.derived import family_of
+from remote_agent.outcome import BoundCall, Found
 from remote_agent.service import Service
 
 
@@ -27,6 +30,36 @@ def storable(call: BoundCall) -> bool:
         and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)
         and capability.template.deterministic
         and capability.descriptor.delegates is None
+    )
+
+
+def stale_s(authority: Authority, call: BoundCall) -> int:
+    """For how many seconds past its time a stored result may be answered: the publisher's, where the policy allows so many.
+
+    Of a restricted capability it is none: an answer that says STALE tells that somebody asked before.
+    """
+    if authority.sensitivity is Sensitivity.RESTRICTED:
+        return 0
+    return min(call.parts()[0].descriptor.freshness.stale_s or 0, authority.decision.obligations.stale_s)
+
+
+async def keep(authority: Authority, call: BoundCall, found: Found, service: Service, owner: str) -> None:
+    """Store what was run, for its partition, under the lease of ``owner``; a large result is not stored."""
+    if not isinstance(found.document, ResultDocument):
+        return
+    served, _ = call.place()
+    intent = intent_of(call)
+    await service.cache.keep(
+        authority,
+        intent,
+        found.document,
+        found.execution,
+        freshness_class=call.freshness_class,
+        reuse_s=served.descriptor.freshness.reuse_s,
+        now=service.clock(),
+        stale_s=stale_s(authority, call),
+        family=family_of(authority, call, intent),
+        owner=owner,
     )
 
 

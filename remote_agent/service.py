@@ -30,6 +30,7 @@ from queries.engine import Engine
 from queries.rollup_plan import RollupPlan
 from queries.template import Template
 from remote_agent.measures import Measures
+from remote_agent.refreshes import Refreshes
 from remote_agent.spool import Spool
 
 
@@ -165,4 +166,5 @@ class Service:
     mask_id: str = ""
     published_keys: PublishedKeys = field(default_factory=PublishedKeys)
     measures: Measures = field(default_factory=Measures, repr=False)
+    refreshes: Refreshes = field(default_factory=Refreshes)
     clock: Callable[[], float] = time.time

@@ -8,11 +8,12 @@ from typing import Any, Final
 import orjson
 
 from contract.extension import PROVENANCE_MEDIA_TYPE
-from contract.result import ResultDocument, StoredResult
+from contract.result import ResultDocument, StoredResult, instant
 from contract.schema import ResultColumn, schema_member
 from contract.verdict import Decision, Verdict
 from control_plane.descriptor import DatasetDescriptor
 from delegation.reply import Reply
+from evidence.predicate import Predicate
 from evidence.row import rfc3339
 from root_agent.asking import Answer, Asking
 
@@ -161,7 +162,12 @@ def _cache(asking: Asking) -> dict[str, Any] | None:
         "derived": told.cache.derived,
         "as_of": told.result.as_of,
         "execution_id": told.execution.execution_id,
-    }
+    } | ({"age_s": _age(told)} if told.cache.outcome == "STALE" else {})
+
+
+def _age(told: Predicate) -> float:
+    """Of a stored result: seconds from its execution to the answer."""
+    return (instant(told.sealed_at) - instant(told.execution.started)).total_seconds()
 
 
 def _provenance(asking: Asking) -> dict[str, Any] | None:
@@ -184,11 +190,11 @@ def _remote_evidence(asking: Asking) -> dict[str, Any] | None:
 
 
 def _a2a_calls(asking: Asking) -> list[dict[str, Any]]:
-    """Empty on a hit: then the receiver's engine ran nothing. WITHHELD counts as a run."""
+    """Empty where a stored result was used: then the receiver's engine ran nothing. WITHHELD counts as a run."""
     verified = asking.verified
     if asking.reply is None or asking.target is None or verified is None:
         return []
-    if verified.statement.predicate.cache.outcome == "HIT":
+    if verified.statement.predicate.cache.used:
         return []
     return [
         {

@@ -158,7 +158,7 @@ def test_an_authority_s_fields_are_all_accounted_for() -> None:
             "principal scope dataset dataset_version revision schema_version capability sensitivity rows columns masks",
             "grant decision",
         },
-        Obligations: {"rows columns masks"},
+        Obligations: {"rows columns masks", "stale_s"},
         Scope: {"dataset dataset_version revision max_sensitivity columns constraints", "actions locations"},
         Constraint: {"one_of not_one_of max min prefix"},
         Intent: {"dataset capability template_digest arguments"},

@@ -162,7 +162,7 @@ async def test_a_result_older_than_its_reuse_is_not_kept(results: ResultCache) -
     assert reason(await find(results)) == "absent"
 
 
-@pytest.mark.parametrize(("age", "expected"), [(0, "hit"), (30, "hit"), (31, "stale")])
+@pytest.mark.parametrize(("age", "expected"), [(0, "hit"), (30, "hit"), (31, "too_old")])
 async def test_an_entry_older_than_the_age_asked_for_is_a_miss(results: ResultCache, age: int, expected: str) -> None:
     await keep(results)
     assert reason(await find(results, now=NOW + age, max_age_s=30)) == expected

@@ -16,7 +16,7 @@ from evidence.provenance import verify_provenance
 from evidence.tree import verify_tree, walk
 from grants.claims import jwk_of
 from grants.trust import TrustedAgent
-from remote_agent import answer
+from remote_agent import accounting
 from remote_agent.hop import _Hop
 from tests.grants.grants_world import CHILD_HEADER, claims_of, forge, par_hash
 from tests.remote_agent.chain_world import (
@@ -134,7 +134,7 @@ def test_the_second_agent_may_not_answer_without_the_third(three: ChainWorld, mo
             members["upstream"] = ()
         return statements.draft(authority, **members)
 
-    monkeypatch.setattr(answer, "draft", forgetful)
+    monkeypatch.setattr(accounting, "draft", forgetful)
     task = three.ask()
     assert (decision_of(task)["reason"], "artifacts" in task) == ("REMOTE_PROVENANCE_INVALID", False)
 
