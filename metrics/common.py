@@ -10,15 +10,16 @@ from math import nan
 from time import perf_counter
 from typing import Final
 
-from contract.verdict import VERDICTS
-from metrics.table import Kind, Label, Metric, Numbers, Times
+from contract.verdict import VERDICTS, Reason
+from metrics.table import Kind, Label, Metric, Numbers
 
 PROBE_S: Final = 2.0
 """Longest wait for one store; then it is down."""
 _FRESH_S: Final = 1.0
 """So long an answer of the stores is told again, whoever asks how often."""
 
-OUTCOMES: Final[tuple[Label, ...]] = tuple((verdict.value, reason.value) for reason, verdict in VERDICTS.items())
+OUTCOME_OF: Final[Mapping[Reason, Label]] = {r: (verdict.value, r.value) for r, verdict in VERDICTS.items()}
+OUTCOMES: Final[tuple[Label, ...]] = tuple(OUTCOME_OF.values())
 """Every verdict with every reason that has it."""
 
 
@@ -71,6 +72,3 @@ class Stores:
             works = False
         self._up.set(float(works), (name,))
         self._seconds.set(perf_counter() - began, (name,))
-
-
-__all__ = ["OUTCOMES", "PROBE_S", "Stores", "Times", "build_info", "release"]

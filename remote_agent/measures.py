@@ -12,9 +12,9 @@ from typing import Final
 
 from contract.result import CacheOutcome
 from contract.verdict import Decision
-from metrics.common import OUTCOMES, build_info
+from metrics.common import OUTCOME_OF, OUTCOMES, build_info
 from metrics.folder import TableFile
-from metrics.table import Kind, Label, Metric, Table
+from metrics.table import Kind, Metric, Table
 from remote_agent.steps import Step, Steps, under_way
 
 _P: Final = "dataset_agent"
@@ -135,8 +135,8 @@ METRICS: Final = (
 )
 """In the order in which they are told."""
 
-_STEPS: Final[tuple[Label, ...]] = tuple((step.name.lower(),) for step in Step)
-_TELLING: Final = frozenset({int(Step.FIND), int(Step.RUN)})
+_FIND: Final = int(Step.FIND)
+_RUN: Final = int(Step.RUN)
 
 
 class Measures:
@@ -168,23 +168,22 @@ class Measures:
     def end(self, steps: Steps, decision: Decision | None, cache: CacheOutcome | None, *, restricted: bool) -> None:
         """It has its outcome. ``restricted``: of a restricted capability, so that whether it was stored is not told."""
         took = perf_counter() - steps.began
-        steps.is_over = True
         under_way.set(None)
         self._in_flight.add(amount=-1.0)
         if decision is not None:
             self.decided(decision)
         if cache is not None:
             self._cache.add(("DERIVED" if cache.derived else cache.outcome,))
-        observe = self._step_seconds.observe
-        for number, runs in enumerate(steps.runs):
-            if runs and not (restricted and number in _TELLING):
-                observe(steps.seconds[number], _STEPS[number])
-        if not restricted:
+        if restricted:
+            steps.seconds[_FIND] = steps.seconds[_RUN] = 0.0
+        else:
             self._request_seconds.observe(took)
-            self._flown(steps, cache)
+            if cache is not None:
+                self._flown(steps.runs)
+        self._step_seconds.observe_each(steps.seconds)
 
     def decided(self, decision: Decision) -> None:
-        self._requests.add((decision.verdict.value, decision.reason.value))
+        self._requests.add(OUTCOME_OF[decision.reason])
 
     def refused(self, door: str) -> None:
         """401: ``clients``, ``admin`` or ``metrics``."""
@@ -200,10 +199,9 @@ class Measures:
         if cause is not None:
             self._openings.add((cause,))
 
-    def _flown(self, steps: Steps, cache: CacheOutcome | None) -> None:
-        if cache is None or not steps.runs[Step.FIND]:
-            return
-        if steps.runs[Step.RUN]:
+    def _flown(self, runs: list[int]) -> None:
+        looks = runs[_FIND]
+        if looks and runs[_RUN]:
             self._flights.add(("ran",))
-        elif steps.runs[Step.FIND] > 1:
+        elif looks > 1:
             self._flights.add(("shared",))

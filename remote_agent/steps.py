@@ -32,21 +32,21 @@ class Step(IntEnum):
     SEAL = 9
 
 
-class Steps:
-    """One request: when it began (of ``perf_counter``), and for each step its seconds together and how often it ran."""
+_COUNT: Final = len(Step)
 
-    __slots__ = ("began", "is_over", "runs", "seconds")
+
+class Steps:
+    """One request: when it began (of ``perf_counter``), and for each step its seconds together and how often it ran.
+
+    It is read once, when the request ends; what is added later is told nowhere.
+    """
+
+    __slots__ = ("began", "runs", "seconds")
 
     def __init__(self, began: float) -> None:
         self.began = began
-        self.seconds = [0.0] * len(Step)
-        self.runs = [0] * len(Step)
-        self.is_over = False
-
-    def add(self, step: int, seconds: float) -> None:
-        if not self.is_over:
-            self.seconds[step] += seconds
-            self.runs[step] += 1
+        self.seconds = [0.0] * _COUNT
+        self.runs = [0] * _COUNT
 
 
 under_way: Final[ContextVar[Steps | None]] = ContextVar("steps_under_way", default=None)
@@ -66,7 +66,8 @@ def timed(step: Step) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Corou
             try:
                 return await function(*args, **kwargs)
             finally:
-                steps.add(number, perf_counter() - began)
+                steps.seconds[number] += perf_counter() - began
+                steps.runs[number] += 1
 
         return measured
 
@@ -87,7 +88,8 @@ def timed_at_once(step: Step) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 return function(*args, **kwargs)
             finally:
-                steps.add(number, perf_counter() - began)
+                steps.seconds[number] += perf_counter() - began
+                steps.runs[number] += 1
 
         return measured
 
