@@ -98,7 +98,7 @@ def changed(changes: list[tuple[tuple[str | int, ...], Any]]) -> bytes:
             if value is ...:
                 del inside[place[-1]]
             else:
-                inside[place[-1]] = value
+                inside[place[-1]] = json.loads(json.dumps(value))
         except (TypeError, KeyError, IndexError, AttributeError):
             continue  # an earlier change took the place away
     return json.dumps(sent).encode()
