@@ -21,7 +21,8 @@ from typing import Final
 CALL_S: Final = 0.045
 """Seconds; with the turn of the loop that ends a wait a call is late by less than 50 ms."""
 _STEP_S: Final = 0.005
-"""What a turn of the loop counts for at most."""
+_TURN_S: Final = 0.007
+"""What counts at most of a step: a little late is every timer, and much later only one of a loop that is busy."""
 _GRACE_S: Final = 0.001
 """One more look of the loop at what has arrived."""
 _FAIR: Final = 0.5
@@ -73,7 +74,7 @@ class Limit:
     An answer that came while the loop did something else is read before it is too late.
     """
 
-    __slots__ = ("_allowance", "_at", "_limit", "_loop", "_most", "_spent", "_step", "_timer", "is_fair")
+    __slots__ = ("_allowance", "_at", "_limit", "_loop", "_most", "_spent", "_timer", "is_fair")
 
     def __init__(self, most: float) -> None:
         self._allowance = allowance = present()
@@ -94,18 +95,20 @@ class Limit:
     ) -> None:
         self._timer.cancel()
         if self._allowance is not None:
-            self._allowance.left -= self._spent + min(self._loop.time() - self._at, self._step)
+            self._allowance.left -= self._spent + self._counted()
         await self._limit.__aexit__(kind, error, trace)
 
     def _wait(self) -> None:
         self._at = self._loop.time()
-        self._step = min(_STEP_S, max(0.0, self._most - self._spent))
-        self._timer = self._loop.call_at(self._at + self._step, self._passed)
+        self._timer = self._loop.call_at(self._at + min(_STEP_S, max(0.0, self._most - self._spent)), self._passed)
 
     def _passed(self) -> None:
-        self._spent += self._step
+        self._spent += self._counted()
         if self._spent < self._most - _GRACE_S:
             self._wait()
             return
-        self._at, self._step = self._loop.time(), 0.0
+        self._at = self._loop.time()
         self._limit.reschedule(self._at + _GRACE_S)
+
+    def _counted(self) -> float:
+        return min(self._loop.time() - self._at, _TURN_S)
