@@ -49,11 +49,14 @@ class Commits:
         self._stored: tuple[Any, ...] | None = None
         self._head: Head | None = None
 
-    def commit(self, rows: Sequence[Concealed], signer: Signer) -> list[Receipt]:
-        """On disk when it returns, all or none; each row has its own checkpoint. ``LedgerBusy`` at once."""
+    def commit(self, rows: Sequence[Concealed], signer: Signer, *, behind: int = 0) -> list[Receipt]:
+        """On disk when it returns, all or none; each row has its own checkpoint. ``LedgerBusy`` at once.
+
+        ``behind`` rows are there already, or the file was rolled back.
+        """
         with self.lock:
             with self._transaction():
-                head = self._newest()
+                head = self._newest(behind)
                 receipts = []
                 for row in rows:
                     head, receipt = self._extend(head, row, signer)
@@ -66,12 +69,12 @@ class Commits:
             self._stored = (FORMAT, newest.origin, newest.size, newest.root, newest.time, newest.signature, peaks)
         return receipts
 
-    def commit_patiently(self, rows: Sequence[Concealed], signer: Signer) -> list[Receipt]:
+    def commit_patiently(self, rows: Sequence[Concealed], signer: Signer, *, behind: int = 0) -> list[Receipt]:
         """``commit``, waiting for other processes for ``BUSY_SECONDS``; not for an event loop."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                return self.commit(rows, signer)
+                return self.commit(rows, signer, behind=behind)
             except LedgerBusy:
                 if time.monotonic() > deadline:
                     raise
@@ -81,31 +84,32 @@ class Commits:
         with self.lock:
             return read_head(self.connection)
 
-    def probe(self) -> None:
+    def probe(self, *, behind: int = 0) -> None:
         """Take the write lock, read the head and write nothing, unless somebody is writing just now."""
         if not self.lock.acquire(blocking=False):  # a thread of this process is at work, as below
             return
         try:
             self.check_files()
             with self._transaction():
-                self._newest()
+                self._newest(behind)
         except LedgerBusy:  # another writer is at work: the ledger is writable
             return
         finally:
             self.lock.release()
 
-    def _newest(self) -> Head:
+    def _newest(self, behind: int) -> Head:
         """The head of the file, unless it was rolled back under a running service.
 
         What this process wrote last, and nobody after it, is not read and hashed again.
         """
         stored, known = stored_head(self.connection), self._head
-        if known is not None and stored == self._stored:
-            return known
-        head = head_of(stored)
+        head = known if known is not None and stored == self._stored else head_of(stored)
+        newest = head.checkpoint
+        if newest.size < behind:
+            raise InvalidLedger("the ledger was rolled back")
         if known is not None and (
-            head.checkpoint.size < known.checkpoint.size
-            or (head.checkpoint.size == known.checkpoint.size and head.checkpoint.root != known.checkpoint.root)
+            newest.size < known.checkpoint.size
+            or (newest.size == known.checkpoint.size and newest.root != known.checkpoint.root)
         ):
             raise InvalidLedger("the ledger was rolled back")
         return head

@@ -18,6 +18,7 @@ from typing import Final
 from evidence.checkpoint import Receipt
 from evidence.commit import LedgerBusy
 from evidence.entry import Concealed
+from evidence.withheld import withheld
 
 _RETRY_SECONDS: Final = 0.001
 
@@ -45,8 +46,8 @@ class GroupCommit:
         self._draining: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         self._thread: ThreadPoolExecutor | None = None
 
-    async def submit(self, row: Concealed) -> Receipt:
-        """The receipt of ``row``, or whatever the commit of its group raised."""
+    def submit(self, row: Concealed) -> asyncio.Future[Receipt]:
+        """The receipt of ``row``, or what the commit of its group raised (``evidence.withheld``)."""
         loop = asyncio.get_running_loop()
         group = self._gathering.get(loop)
         if group is None:
@@ -54,7 +55,7 @@ class GroupCommit:
             loop.call_soon(self._flush, loop, loop.time() + self._patience)
         future: asyncio.Future[Receipt] = loop.create_future()
         group.append((row, future))
-        return await future
+        return future
 
     def close(self) -> None:
         if self._thread is not None:
@@ -109,6 +110,6 @@ def _settle(group: _Group, outcomes: Sequence[Receipt | Exception]) -> None:
         if future.done():  # its caller was cancelled
             continue
         if isinstance(outcome, Exception):
-            future.set_exception(outcome)
+            future.set_exception(withheld(outcome))
         else:
             future.set_result(outcome)

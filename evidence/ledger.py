@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
-from evidence.commit import Commits, LedgerBusy
+from evidence.commit import Commits
 from evidence.entry import Concealed, Entry, InvalidLedger, conceal, mismatches, plain, subject_in
 from evidence.founding import found
 from evidence.group import GroupCommit
 from evidence.reader import LedgerFile, stranger
 from evidence.row import LedgerRow
+from evidence.seen import Seen
 from evidence.sqlite_file import BUSY_SECONDS, connect
 from evidence.subjects import Subject, SubjectKeys, opening_of
+from evidence.withheld import withheld_on_fault
 from evidence.writer_client import WriterAway, WriterClient, WriterPlace
 
 
@@ -38,9 +41,7 @@ class Ledger:
         self._subjects = subjects
         self._commits = Commits(path, connection)
         self._writer: WriterClient | None = None
-        self._origin = ""
-        self._known_rows = 0
-        self._rolled_back = False
+        self._seen = Seen(self._commits.head().checkpoint.origin)
         self._group = GroupCommit(self._commit, patience=BUSY_SECONDS, in_thread=lambda: waits(self._signer))
 
     @classmethod
@@ -92,8 +93,7 @@ class Ledger:
 
         Without it, while it is away and where another process signs, rows are written here.
         """
-        self._origin = self._commits.head().checkpoint.origin
-        self._writer = WriterClient(writer, self._commits.check_files)
+        self._writer = WriterClient(writer, self._seen, self._commits.check_files)
         with suppress(OSError):
             writer.ensure()
 
@@ -111,32 +111,36 @@ class Ledger:
 
     def append_many(self, rows: Sequence[LedgerRow]) -> list[Receipt]:
         """Commit several rows at once, all or none; each has its own checkpoint. Raises as ``append``."""
-        with _withheld_on_fault():
-            self._check_whole()
-            return self._commits.commit_patiently([self._conceal(row) for row in rows], self._signer)
+        with withheld_on_fault():
+            self._seen.check()
+            concealed = [self._conceal(row) for row in rows]
+            return self._seen.took(self._commits.commit_patiently(concealed, self._signer, behind=self._seen.rows))
 
     def append_plain(self, rows: Sequence[Mapping[str, Any]], signer: Signer) -> list[Receipt]:
         """``append_many`` of rows in the form of ``evidence.entry.plain``, signed by one of this agent's keys."""
-        with _withheld_on_fault():
+        with withheld_on_fault():
             keys = self._subjects.keys([subject_in(row) for row in rows])
             concealed = [conceal(row, key) for row, key in zip(rows, keys, strict=True)]
             return self._commits.commit_patiently(concealed, signer)
 
-    async def append_async(self, row: LedgerRow) -> Receipt:
+    def append_async(self, row: LedgerRow) -> asyncio.Future[Receipt]:
         """``append`` in an event loop: rows that wait together share one sync to disk.
 
         Without a writer the loop stands still for the sync (a fifth of a millisecond on an
         ordinary disk), never for another process: where one of those has the key, a thread
-        commits. A caller that is cancelled while it waits has still written its row.
+        commits. Whoever cancels the future has still written the row.
         """
-        with _withheld_on_fault():
-            self._check_whole()
-            if self._writer is not None and not waits(self._signer):
-                with suppress(WriterAway):
-                    return await self._written(self._writer, row)
-            receipt = await self._group.submit(self._conceal(row))
-            self._known_rows = max(self._known_rows, receipt.index + 1)
-            return receipt
+        try:
+            with withheld_on_fault():
+                self._seen.check()
+                if self._writer is not None and not waits(self._signer):
+                    with suppress(WriterAway):
+                        return self._writer.submit(self._signer.public_key.raw.hex(), plain(row))
+                return self._group.submit(self._conceal(row))
+        except NotGranted as stop:
+            refused: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+            refused.set_exception(stop)
+            return refused
 
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
@@ -151,9 +155,9 @@ class Ledger:
 
     def health(self) -> None:
         """Take the write lock, read the head, write nothing. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
-        with _withheld_on_fault():
-            self._check_whole()
-            self._commits.probe()
+        with withheld_on_fault():
+            self._seen.check()
+            self._commits.probe(behind=self._seen.rows)
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
         """Entries from ``start`` on, as of one commit, unverified."""
@@ -202,37 +206,12 @@ class Ledger:
             self._connection.close()
         self._subjects.close()
 
-    def _check_whole(self) -> None:
-        if self._rolled_back:
-            raise InvalidLedger("the ledger was rolled back")
-
-    async def _written(self, writer: WriterClient, row: LedgerRow) -> Receipt:
-        """By a writer that may be younger than this process: it stands behind every row known before."""
-        behind = self._known_rows
-        receipt = await writer.submit(self._signer.public_key.raw.hex(), plain(row))
-        if receipt.checkpoint.origin != self._origin or receipt.index < behind:
-            self._rolled_back = True  # for good: what is written behind it now would hide it
-            self._check_whole()
-        self._known_rows = max(self._known_rows, receipt.index + 1)
-        return receipt
-
     def _conceal(self, row: LedgerRow) -> Concealed:
         members = plain(row)
         return conceal(members, self._subjects.keys([subject_in(members)])[0])
 
     def _commit(self, rows: Sequence[Concealed]) -> list[Receipt]:
-        return self._commits.commit(rows, self._signer)
-
-
-@contextmanager
-def _withheld_on_fault() -> Iterator[None]:
-    """A ledger that cannot be written is an outcome of the request: nothing is released."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, InvalidLedger, LedgerBusy, DatasetAgentError) as error:
-        raise NotGranted(
-            Reason.EVIDENCE_UNAVAILABLE, "the outcome could not be recorded, so nothing is released"
-        ) from error
+        return self._seen.took(self._commits.commit(rows, self._signer, behind=self._seen.rows))
 
 
 def _damaged(path: Path, why: str) -> DatasetAgentError:

@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 from evidence.checkpoint import Receipt
 from evidence.entry import InvalidLedger
 from evidence.frames import Frames, InvalidFrame, Members, framed, read_reply, request
+from evidence.seen import Seen
+from evidence.withheld import withheld
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,9 @@ class WriterClient:
     ``check`` is called for every writer that is met, and raises where it may write something else.
     """
 
-    def __init__(self, place: WriterPlace, check: Callable[[], None]) -> None:
+    def __init__(self, place: WriterPlace, seen: Seen, check: Callable[[], None]) -> None:
         self._place = place
+        self._seen = seen
         self._check = check
         self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
         self._connecting: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
@@ -59,14 +61,14 @@ class WriterClient:
         """Whether a writer is there for the loop that runs."""
         return asyncio.get_running_loop() in self._lines
 
-    async def submit(self, key: str, row: Members) -> Receipt:
-        """The receipt of a row that is on disk. Raises ``WriterAway`` and ``RowsLost``."""
+    def submit(self, key: str, row: Members) -> asyncio.Future[Receipt]:
+        """The receipt of a row that is on disk, or ``RowsLost``, withheld. Raises ``WriterAway`` at once."""
         loop = asyncio.get_running_loop()
         line = self._lines.get(loop)
         if line is None:
             self._connect(loop)
             raise WriterAway
-        return await line.submit(key, row)
+        return line.submit(key, row)
 
     def close(self) -> None:
         self._closed = True
@@ -82,7 +84,9 @@ class WriterClient:
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             self._place.ensure()
-            _, line = await loop.create_unix_connection(lambda: _Line(loop, self._lost), str(self._place.address))
+            _, line = await loop.create_unix_connection(
+                lambda: _Line(loop, self._seen, self._lost), str(self._place.address)
+            )
             try:
                 self._check()
             except BaseException:
@@ -102,27 +106,30 @@ class WriterClient:
 class _Line(asyncio.Protocol):
     """Rows that the tasks of one turn of the loop submit go out together; receipts come back in that order."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lost: _Lost) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, seen: Seen, lost: _Lost) -> None:
         self._loop = loop
+        self._seen = seen
         self._lost = lost
         self._frames = Frames()
         self._key = ""
-        self._gathering: list[tuple[Members, asyncio.Future[Receipt]]] = []
-        self._waiting: deque[tuple[float, _Group]] = deque()
+        self._rows: list[Members] = []
+        self._gathering: list[_Waiter] = []
+        self._waiting: deque[tuple[float, list[_Waiter]]] = deque()
         self._watch: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
 
-    async def submit(self, key: str, row: Members) -> Receipt:
+    def submit(self, key: str, row: Members) -> asyncio.Future[Receipt]:
         if self._transport is None:
             raise WriterAway
         if key != self._key:  # the agent took another key over
             self._flush()
             self._key = key
-        if not self._gathering:
+        if not self._rows:
             self._loop.call_soon(self._flush)
         future: asyncio.Future[Receipt] = self._loop.create_future()
-        self._gathering.append((row, future))
-        return await future
+        self._rows.append(row)
+        self._gathering.append((row["recorded_at"], self._seen.rows, future))
+        return future
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -135,7 +142,7 @@ class _Line(asyncio.Protocol):
         try:
             for body in self._frames.feed(data):
                 _, group = self._waiting.popleft()
-                _settle(group, body)
+                self._settle(group, body)
         except (InvalidFrame, IndexError):
             self.abort()
 
@@ -144,19 +151,34 @@ class _Line(asyncio.Protocol):
         self._lost(self._loop)
         if self._watch is not None:
             self._watch.cancel()
-        _fail([future for _, future in self._gathering], WriterAway())
-        self._gathering = []
-        while self._waiting:
-            _, group = self._waiting.popleft()
-            _fail([future for _, future in group], RowsLost("the writer of the ledger ended"))
+        self._waiting.append((0.0, self._gathering))
+        self._rows, self._gathering = [], []
+        for _, group in self._waiting:
+            _fail(group, RowsLost("the writer of the ledger ended"))
+        self._waiting.clear()
 
     def _flush(self) -> None:
-        group, self._gathering = self._gathering, []
-        if group and self._transport is not None:
-            self._waiting.append((self._loop.time(), [(str(row["recorded_at"]), future) for row, future in group]))
-            self._transport.write(framed(request(self._key, [row for row, _ in group])))
-            if self._watch is None:
-                self._watch = self._loop.call_later(_PATIENCE, self._look)
+        if not self._rows or self._transport is None:
+            return
+        self._waiting.append((self._loop.time(), self._gathering))
+        self._transport.write(framed(request(self._key, self._rows)))
+        self._rows, self._gathering = [], []
+        if self._watch is None:
+            self._watch = self._loop.call_later(_PATIENCE, self._look)
+
+    def _settle(self, group: list[_Waiter], body: bytes) -> None:
+        try:
+            receipts = read_reply(body, [time for time, _, _ in group])
+            for (_, behind, _), receipt in zip(group, receipts, strict=True):
+                self._seen.take(receipt, behind=behind)
+        except InvalidFrame:
+            _fail(group, RowsLost("the writer of the ledger did not write"))
+        except InvalidLedger as error:
+            _fail(group, error)
+        else:
+            for (_, _, future), receipt in zip(group, receipts, strict=True):
+                if not future.done():  # its caller was cancelled
+                    future.set_result(receipt)
 
     def _look(self) -> None:
         """A writer that hangs is left; whoever waits for it learns that nothing may be released."""
@@ -173,21 +195,11 @@ class _Lost(Protocol):
     def __call__(self, loop: asyncio.AbstractEventLoop, /) -> None: ...
 
 
-_Group = Sequence[tuple[str, "asyncio.Future[Receipt]"]]
+_Waiter = tuple[str, int, "asyncio.Future[Receipt]"]
+"""When its row was recorded, how many rows were known then, and who waits for it."""
 
 
-def _settle(group: _Group, body: bytes) -> None:
-    try:
-        receipts = read_reply(body, [time for time, _ in group])
-    except InvalidFrame as error:
-        _fail([future for _, future in group], RowsLost(str(error)))
-        return
-    for (_, future), receipt in zip(group, receipts, strict=True):
-        if not future.done():  # its caller was cancelled
-            future.set_result(receipt)
-
-
-def _fail(futures: Sequence[asyncio.Future[Receipt]], error: Exception) -> None:
-    for future in futures:
-        with suppress(asyncio.InvalidStateError):
-            future.set_exception(error)
+def _fail(group: Sequence[_Waiter], error: Exception) -> None:
+    for _, _, future in group:
+        if not future.done():
+            future.set_exception(withheld(error))

@@ -201,11 +201,11 @@ async def test_rows_that_wait_together_are_committed_together(ledger: Ledger) ->
 async def test_waiting_for_another_process_does_not_stop_the_loop(tmp_path: Path, ledger: Ledger) -> None:
     other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    waiting = asyncio.create_task(ledger.append_async(make_row(0)))
+    waiting = asyncio.ensure_future(ledger.append_async(make_row(0)))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not waiting.done()
-    joined = asyncio.create_task(ledger.append_async(make_row(1)))
+    joined = asyncio.ensure_future(ledger.append_async(make_row(1)))
     await asyncio.sleep(0)
     other.execute("ROLLBACK")
     assert [(await waiting).index, (await joined).index] == [0, 1]
@@ -221,7 +221,7 @@ async def test_a_group_that_cannot_be_written_withholds_every_answer(ledger: Led
 
 
 async def test_a_cancelled_caller_has_written_its_row(ledger: Ledger) -> None:
-    task = asyncio.create_task(ledger.append_async(make_row(0)))
+    task = asyncio.ensure_future(ledger.append_async(make_row(0)))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

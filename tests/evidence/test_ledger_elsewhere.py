@@ -44,10 +44,10 @@ async def test_the_loop_goes_on_while_rows_wait_for_a_signature(tmp_path: Path) 
     signer.threads.clear()
     signer.asked.clear()
     signer.may.clear()
-    rows = [asyncio.create_task(ledger.append_async(make_row(number))) for number in range(8)]
+    rows = [asyncio.ensure_future(ledger.append_async(make_row(number))) for number in range(8)]
     while not signer.asked.is_set():
         await asyncio.sleep(0)
-    rows += [asyncio.create_task(ledger.append_async(make_row(number))) for number in range(8, 32)]
+    rows += [asyncio.ensure_future(ledger.append_async(make_row(number))) for number in range(8, 32)]
     for _ in range(10):
         await asyncio.sleep(0)  # this loop runs, though nothing is signed yet
     ledger.health()
@@ -80,7 +80,7 @@ async def test_a_caller_that_leaves_takes_no_row_with_it(tmp_path: Path) -> None
     ledger = open_ledger(tmp_path, KeyRing(signer, waits=True))
     signer.asked.clear()
     signer.may.clear()
-    rows = [asyncio.create_task(ledger.append_async(make_row(number))) for number in range(3)]
+    rows = [asyncio.ensure_future(ledger.append_async(make_row(number))) for number in range(3)]
     while not signer.asked.is_set():
         await asyncio.sleep(0)
     rows[1].cancel()
@@ -95,7 +95,7 @@ async def test_another_process_that_writes_is_waited_for_in_the_thread(tmp_path:
     ledger = open_ledger(tmp_path, KeyRing(Elsewhere(), waits=True))
     other = open_ledger(tmp_path, LOCAL)
     other._connection.execute("BEGIN IMMEDIATE")
-    row = asyncio.create_task(ledger.append_async(make_row(0)))
+    row = asyncio.ensure_future(ledger.append_async(make_row(0)))
     for _ in range(50):
         await asyncio.sleep(0.001)
     assert not row.done()
@@ -111,10 +111,10 @@ async def test_a_ring_that_takes_other_keys_takes_where_they_are_too(tmp_path: P
     first, second = (there, here) if begins else (here, there)
     ring = KeyRing(first.current, waits=first.waits)
     ledger = open_ledger(tmp_path, ring, retired=(LOCAL.public_key, SeedSigner(2).public_key))
-    rows = [asyncio.create_task(ledger.append_async(make_row(number))) for number in range(4)]
+    rows = [asyncio.ensure_future(ledger.append_async(make_row(number))) for number in range(4)]
     await asyncio.sleep(0)
     ring.take(second)
-    rows += [asyncio.create_task(ledger.append_async(make_row(number))) for number in range(4, 8)]
+    rows += [asyncio.ensure_future(ledger.append_async(make_row(number))) for number in range(4, 8)]
     assert sorted(receipt.index for receipt in await asyncio.gather(*rows)) == list(range(8))
     ledger.close()
     assert verify_ledger(ledger.path, (LOCAL.public_key, SeedSigner(2).public_key)).ok
