@@ -84,6 +84,8 @@ def explanation(told: Entry) -> None:
     if "key" not in told:
         return
     say(f"key  {told['key']}")
+    if told.get("derived_from"):
+        say(f"from {told['derived_from']}")
     say(f"made under secret {told['kid']}")
     near = told["nearest"]
     columns = ("part", "kind", "value", "nearest entry", "")

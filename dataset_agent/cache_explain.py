@@ -30,6 +30,9 @@ def explain(
         list[str] | None, typer.Option(help="name=value, typed as declared; name:=JSON. Repeatable.")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Instead: a file with the call as JSON.")] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Where it would be asked, an IANA time zone; default: the setting.")
+    ] = None,
     url: At = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,8 +43,10 @@ def explain(
     if file is None and not (capability and dataset):
         raise typer.BadParameter("give a capability and --dataset, or --file")
     members = _from_file(file) if file is not None else _members(settings, str(capability), str(dataset), arg or [])
+    # Here as there the same zone counts: that of who asks, as for `call`.
+    members |= {"as": as_, "zone": zone or settings.zone}
     with progress("explaining"):
-        told = cache_source(settings, url).explain({**members, "as": as_})
+        told = cache_source(settings, url).explain(members)
     if as_json:
         print_json(told)
     else:

@@ -110,8 +110,7 @@ class CacheDesk:
                 world,
                 store,
                 keys,
-                agent_id=self.settings.agent_id,
-                enabled=self.settings.cache_enabled,
+                settings=self.settings,
                 now=self.clock(),
             )
 

@@ -17,9 +17,12 @@ from cache.result_cache import ResultCache
 from cache.selection import Selection, Sort, listing
 from cache.store import CacheStore
 from contract.authority import Authority
+from contract.settings import Settings
 from contract.verdict import NotGranted
+from contract.zone import read_zone
 from remote_agent.admin_query import Asked
 from remote_agent.admin_request import as_asked
+from remote_agent.derived import follow
 from remote_agent.outcome import BoundCall
 from remote_agent.reuse import intent_of, storable
 from remote_agent.service import World
@@ -31,6 +34,7 @@ _WHY: Final = {
     "integrity": "something is stored under this key that does not open: cache verify names it",
     "unavailable": "the store does not answer",
     "off": "results are not stored: DATASET_AGENT_CACHE_ENABLED is false",
+    "derived": "nothing is stored under this key that may be served, and it follows from the stored result of a wider call",
 }
 
 
@@ -40,18 +44,19 @@ async def explain(
     store: CacheStore,
     keys: Sequence[CacheKeys],
     *,
-    agent_id: str,
-    enabled: bool,
+    settings: Settings,
     now: float,
 ) -> dict[str, Any]:
-    """One JSON object: ``verdict``, ``outcome``, ``because``, ``key``, ``components`` and ``nearest``.
+    """One JSON object: ``verdict``, ``outcome``, ``because``, ``key``, ``components``, ``nearest`` and ``derived_from``.
 
     ``keys`` are those at hand, the current ones first. Raises ``StoreUnavailable``, and NOT_FOUND
     for a person whom the directory does not name.
     """
     told: dict[str, Any] = {"dataset": asked.dataset, "capability": asked.capability, "restricted": False}
     try:
-        call, decision, authority = await as_asked(asked, world, agent_id=agent_id, now=now)
+        call, decision, authority = await as_asked(
+            asked, world, agent_id=settings.agent_id, zone=read_zone(settings.zone), now=now
+        )
         call.parts()
     except NotGranted as stop:
         because = f"it would not be granted, so nothing would be looked up: {stop.message}"
@@ -62,13 +67,19 @@ async def explain(
     if not storable(call):
         because = "a result of this capability is never stored: it is not cacheable, not of equal rows, or another's"
         return told | _outcome("OFF", because, reason="not_stored")
-    return told | await _explained(call, authority, store, keys, enabled=enabled, now=now)
+    return told | await _explained(call, authority, store, keys, settings=settings, now=now)
 
 
 async def _explained(
-    call: BoundCall, authority: Authority, store: CacheStore, keys: Sequence[CacheKeys], *, enabled: bool, now: float
+    call: BoundCall,
+    authority: Authority,
+    store: CacheStore,
+    keys: Sequence[CacheKeys],
+    *,
+    settings: Settings,
+    now: float,
 ) -> dict[str, Any]:
-    results = ResultCache(store if enabled else None, keys[0])
+    results = ResultCache(store if settings.cache_enabled else None, keys[0])
     intent, freshness = intent_of(call), call.freshness_class
     _, capability, _ = call.parts()
     place = results.locate(authority, intent, freshness_class=freshness)
@@ -83,23 +94,29 @@ async def _explained(
         )
         return hidden_parts(where, intent, keys=under)
 
-    reason = await results.would(
+    reason: str = await results.would(
         authority,
         intent,
         freshness_class=freshness,
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=now,
     )
+    source = None
+    if reason not in ("hit", "unavailable", "off"):
+        most = settings.max_result_bytes
+        found = await follow(authority, call, intent, results, max_bytes=most, now=now)
+        reason, source = ("derived", found.source.key) if found is not None else (reason, None)
     sought = Sought(intent.dataset, intent.capability, place.key, keys[0].kid, place.partition.dimensions, parts)
     near = await nearest(store, sought, *keys, now=now)
     first = near[0] if near else None
-    outcome = {"hit": "HIT", "off": "OFF"}.get(reason, "MISS")
+    outcome = {"hit": "HIT", "derived": "HIT", "off": "OFF"}.get(reason, "MISS")
     return {
         **_outcome(outcome, _WHY.get(reason) or _absent(first), reason=reason),
         "key": place.key,
         "kid": keys[0].kid,
         "components": _components(sought, parts(keys[0]), first),
         "nearest": [_near(one) for one in near],
+        "derived_from": source,
     }
 
 

@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from cache.selection import CHOSEN_BY, MAX_LISTED, Selection, Sort
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
+from contract.zone import read_zone
 
 PREFIX: Final = "/admin/cache/"
 """Where the admin endpoint of a dataset agent is."""
@@ -27,6 +29,8 @@ class Asked:
     dataset: str
     capability: str
     arguments: Mapping[str, Any] = field(repr=False)
+    zone: ZoneInfo | None = None
+    """Where it would be asked, for what is said in words such as a period; ``None`` for what the settings say."""
 
     @property
     def call(self) -> bytes:
@@ -76,15 +80,15 @@ def read_purge(members: Mapping[str, Any]) -> Purge:
 
 
 def read_asked(members: Mapping[str, Any]) -> Asked:
-    """``as`` (a name of the directory), ``dataset``, ``capability``, ``arguments``. Raises INVALID_INPUT."""
-    _only(members, ("as", "dataset", "capability", "arguments"))
+    """``as`` (a name of the directory), ``dataset``, ``capability``, ``arguments``, ``zone``. Raises INVALID_INPUT."""
+    _only(members, ("as", "dataset", "capability", "arguments", "zone"))
     person, arguments = members.get("as"), members.get("arguments", {})
     if not isinstance(person, str) or not person or len(person) > _LONGEST or not isinstance(arguments, dict):
         raise bad("as is a name of principals.yaml, and arguments an object")
     names = {name: members.get(name) for name in ("dataset", "capability")}
     if not all(isinstance(value, str) and is_slug(value) for value in names.values()):
         raise bad("dataset and capability are names of a-z, 0-9, '_' and '-'")
-    return Asked(person, str(names["dataset"]), str(names["capability"]), arguments)
+    return Asked(person, str(names["dataset"]), str(names["capability"]), arguments, _zone(members.get("zone")))
 
 
 def read_key(value: Any) -> str:
@@ -112,6 +116,13 @@ def _flag(name: str, members: Mapping[str, Any]) -> bool:
     if type(value) is not bool:
         raise bad(f"{name} is true or false")
     return value
+
+
+def _zone(value: Any) -> ZoneInfo | None:
+    try:
+        return None if value is None else read_zone(value)
+    except ValueError as error:
+        raise bad(f"zone: {error}") from error
 
 
 def _seconds(value: Any) -> float:

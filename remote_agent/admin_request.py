@@ -7,7 +7,10 @@ path itself, and no second rule says what it is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
+from zoneinfo import ZoneInfo
 
 from contract.authority import Authority
 from contract.call import Operation
@@ -19,6 +22,7 @@ from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import decide
 from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
+from control_plane.periods import resolve_periods
 from grants.derive import derive, header_value
 from grants.key_files import FileSigner
 from grants.mint import mint_root
@@ -34,8 +38,12 @@ _CLIENT = "urn:dataset-agent:explain"
 _NOWHERE = "http://127.0.0.1"
 
 
-async def as_asked(asked: Asked, world: World, *, agent_id: str, now: float) -> tuple[BoundCall, Decision, Authority]:
+async def as_asked(
+    asked: Asked, world: World, *, agent_id: str, zone: ZoneInfo, now: float
+) -> tuple[BoundCall, Decision, Authority]:
     """The call inside its grant, and the authority that this agent's own decision makes of it.
+
+    Periods are read as the root agent reads them, in the zone that was asked for, else in ``zone``.
 
     Raises ``NotGranted`` where the call would not be granted, NOT_FOUND for a person that the
     directory does not name.
@@ -49,6 +57,7 @@ async def as_asked(asked: Asked, world: World, *, agent_id: str, now: float) -> 
             "principals.yaml names nobody so: give a name that stands there",
         )
     served, capability = _place(asked, world)
+    asked = replace(asked, arguments=_arguments(asked, capability, asked.zone or zone, now))
     scope = _scope(served.descriptor, capability, principal, agent_id)
     decision = await decide(admission_request(scope, principal, asked.capability, world, now), world.evaluator)
     if decision.verdict is not Verdict.GRANTED:
@@ -69,6 +78,14 @@ def _place(asked: Asked, world: World) -> tuple[ServedDataset, CapabilityManifes
     if served is None or capability is None:
         raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such dataset and capability")
     return served, capability.descriptor
+
+
+def _arguments(asked: Asked, capability: CapabilityManifest, zone: ZoneInfo, now: float) -> Mapping[str, Any]:
+    found = resolve_periods(capability, asked.arguments, zone=zone, now=now)
+    if found.unread:
+        told = "; ".join(f"{name}: {why}" for name, why in found.unread.items())
+        raise NotGranted(Reason.ARGUMENTS_MISSING, told)
+    return found.arguments
 
 
 def _scope(descriptor: DatasetDescriptor, capability: CapabilityManifest, principal: Principal, agent_id: str) -> Scope:

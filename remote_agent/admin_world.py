@@ -15,9 +15,9 @@ from control_plane.policy import load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from queries.engine import Load
-from remote_agent.service import ServedCapability, ServedDataset, World
+from remote_agent.service import ServedDataset, World
 from remote_agent.sources import ask_source
-from remote_agent.world import close_world, evaluator_for, template_of
+from remote_agent.world import close_world, evaluator_for, served_capability
 
 
 class _NoEngine:
@@ -55,7 +55,7 @@ def _described(settings: Settings, dataset: str) -> World:
         folder = registry.path(dataset)
         manifest = ask_source(registry.datasets[dataset], folder, settings, time.time())
         capabilities = {
-            capability.name: ServedCapability(capability, template_of(capability, manifest, folder))
+            capability.name: served_capability(capability, manifest, folder)
             for capability in manifest.capabilities
             if capability.template
         }

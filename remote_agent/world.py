@@ -187,7 +187,7 @@ async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> S
     """The dataset with every template loaded, and each tried on its tables."""
     try:
         served = await asyncio.to_thread(
-            lambda: {c.name: _capability(c, manifest, folder) for c in manifest.capabilities if c.template}
+            lambda: {c.name: served_capability(c, manifest, folder) for c in manifest.capabilities if c.template}
         )
         for capability in served.values():
             await engine.check(capability.template)
@@ -203,7 +203,8 @@ async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> S
     )
 
 
-def _capability(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> ServedCapability:
+def served_capability(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> ServedCapability:
+    """Its template, loaded, and its rollup, proven. Raises ``TemplateError`` and what ``prove_rollup`` raises."""
     template, declared = template_of(capability, manifest, folder), capability.rollup
     return ServedCapability(capability, template, prove_rollup(template, declared) if declared else None)
 

@@ -239,3 +239,28 @@ def test_the_token_of_a_file_is_read_again_at_a_reload(tmp_path: Path) -> None:
         agent.run(agent.lifecycle.reload())
         assert "chmod 600" in (agent.lifecycle.fault or "")
         assert command("cache", "stats", "--url", agent.url, ADMIN_TOKEN="b" * 40).code == 0
+
+
+def test_an_answer_that_would_be_computed_from_a_stored_one_is_explained_as_such(
+    command: CommandLine, at: tuple[str, ...]
+) -> None:
+    capability = ("step_totals", "--as", "process_engineer", "--dataset", "purification-batches", "--arg", "per=day")
+
+    def told(period: str, *more: str) -> Any:
+        return command("cache", "explain", *capability, "--arg", f"period={period}", *more, *at, "--json").json
+
+    assert told("2024")["reason"] == "absent"
+    stored = command("call", *capability, "--arg", "period=2024", "--json").json["cache"]
+    assert (told("2024")["reason"], told("2024")["key"]) == ("hit", stored["key"])
+    narrower = told("2024-03")
+    assert (narrower["outcome"], narrower["reason"], narrower["derived_from"]) == ("HIT", "derived", stored["key"])
+    assert told("2024-03")["reason"] == "derived"  # to explain keeps nothing
+    shown = command("cache", "explain", *capability, "--arg", "period=2024-03", *at).out
+    assert stored["key"] in "".join(shown.split())
+    answered = command("call", *capability, "--arg", "period=2024-03", "--json").json["cache"]
+    assert (answered["outcome"], answered["derived"], answered["key"]) == ("HIT", True, narrower["key"])
+    assert told("2024-03")["reason"] == "hit"
+    assert told("2023..2024")["derived_from"] is None
+    unread = told("sometime")
+    assert (unread["outcome"], unread["reason"]) == ("NONE", "ARGUMENTS_MISSING")
+    assert command("cache", "explain", *capability, "--zone", "Nowhere", *at).code == 2
