@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter, SqlType
 from control_plane.calendar_days import today_in
 from control_plane.confirm import NUMERIC, confirm_one, names_of
+from control_plane.memo_terms import UNITS
 from control_plane.words import Word
 
 _CHUNK: Final = re.compile(r"[^\s,;()\[\]{}\"“”/]+")
@@ -36,14 +38,38 @@ class Hit:
     end: int
 
 
-def hits_of(question: str, asked: Sequence[Word], parameter: Parameter, zone: ZoneInfo, now: float) -> list[Hit]:
-    """In order. ``zone`` and ``now`` (POSIX seconds) give *today* its date."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of a question (character offsets) that is of the parameters ``names``: they could take what it says."""
+
+    start: int
+    end: int
+    names: tuple[str, ...]
+
+
+def hits_of(
+    question: str,
+    asked: Sequence[Word],
+    parameter: Parameter,
+    zone: ZoneInfo,
+    now: float,
+    phrases: Iterable[tuple[str, ...]] = (),
+) -> list[Hit]:
+    """In order. ``zone`` and ``now`` (POSIX seconds) give *today* its date.
+
+    A value that is just a word of one of ``phrases`` (stems), which name the capability, is the
+    parameter's only where nothing else is: of *step totals per site* the site.
+    """
     if parameter.values:
-        return _value_hits(asked, parameter)
+        hits = _value_hits(asked, parameter)
+        apart = [hit for hit in hits if not _is_within(hit, asked, phrases)]
+        return apart or hits
     if parameter.pattern is not None:
         return _pattern_hits(question, parameter)
     if parameter.type in NUMERIC:
-        return [Hit(match.group(), match.start(), match.end()) for match in _NUMBER.finditer(question)]
+        return [
+            Hit(match.group(), match.start(), match.end()) for match in _number_shape(parameter.unit).finditer(question)
+        ]
     shape = ISO.get(parameter.type)
     if shape is None:
         return []
@@ -51,6 +77,31 @@ def hits_of(question: str, asked: Sequence[Word], parameter: Parameter, zone: Zo
     if parameter.type is SqlType.DATE:
         hits.extend(_day_hits(asked, zone, now))
     return sorted(hits, key=lambda hit: hit.start)
+
+
+@lru_cache(maxsize=256)
+def _number_shape(unit: str | None) -> re.Pattern[str]:
+    """A number that stands by itself, or is written together with its unit: *5mg*."""
+    if unit is None:
+        return _NUMBER
+    parts = [
+        {name for name, symbol in UNITS.items() if symbol == part.strip()} | {part.strip()} for part in unit.split("/")
+    ]
+    spelled = "/".join(f"(?:{'|'.join(map(re.escape, sorted(names)))})" for names in parts)
+    return re.compile(rf"{_NUMBER.pattern}|(?<![\w.,:/-])[-+]?\d{{1,18}}(?:\.\d{{1,18}})?(?={spelled}(?![\w/]))")
+
+
+def _is_within(hit: Hit, asked: Sequence[Word], phrases: Iterable[tuple[str, ...]]) -> bool:
+    text = tuple(word.stem for word in asked)
+    size = sum(hit.start <= word.start < hit.end for word in asked)
+    return any(
+        text[at : at + len(phrase)] == phrase
+        and asked[at].start <= hit.start
+        and hit.end <= asked[at + len(phrase) - 1].end
+        for phrase in phrases
+        if len(phrase) > size
+        for at in range(len(text) - len(phrase) + 1)
+    )
 
 
 def _day_hits(asked: Sequence[Word], zone: ZoneInfo, now: float) -> list[Hit]:

@@ -14,9 +14,11 @@ from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter
 from contract.zone import UTC
-from control_plane.argument_hits import ISO, Hit, hits_of
+from control_plane.argument_hits import ISO, Hit, Place, hits_of
 from control_plane.confirm import NUMERIC, confirm_one
 from control_plane.descriptor import DatasetCapability
+from control_plane.flags import flag_hits
+from control_plane.memo_terms import COMPARISONS
 from control_plane.period_hits import Said, find_periods, said_of_time
 from control_plane.words import stems, words
 
@@ -40,6 +42,9 @@ class Found:
     ``used`` are the stems that arguments account for. ``named`` counts the distinct
     identifiers that match a pattern: a word without a digit is none, because a wide pattern
     fits any word. ``timed`` are the stems of what speaks of time, where the capability has periods.
+    ``places`` is where the question holds something for parameters, but for numbers; ``numbers`` are those that
+    could be of a parameter and fill none. ``times`` (character offsets) is where it speaks of time; with
+    ``is_untimed`` that settles no period.
     """
 
     values: Mapping[str, Any]
@@ -48,6 +53,10 @@ class Found:
     used: frozenset[str]
     named: int
     timed: frozenset[str] = frozenset()
+    places: tuple[Place, ...] = ()
+    numbers: tuple[str, ...] = ()
+    times: tuple[tuple[int, int], ...] = ()
+    is_untimed: bool = False
 
 
 def find_arguments(
@@ -62,13 +71,13 @@ def find_arguments(
 
     ``now`` (POSIX seconds) and ``zone`` give *today* and *yesterday* their dates. Both bounds of a
     period of ``capability`` are filled by what is said of the period, and by nothing else. Free
-    text and BOOL are not looked for here.
+    text is not looked for here.
     """
     names = {parameter.name for parameter in parameters}
     periods = [] if capability is None else [p for p in capability.periods if {p.from_, p.to} <= names]
     bounds = {name for period in periods for name in (period.from_, period.to)}
     found, claimed, said = _of_shape(
-        question, [p for p in parameters if p.name not in bounds], bool(periods), zone, now
+        question, [p for p in parameters if p.name not in bounds], capability, bool(periods), zone, now
     )
     if capability is None or not periods:
         return found
@@ -82,16 +91,24 @@ def find_arguments(
         problems={**found.problems, **timed.problems},
         used=found.used | spoken,
         timed=spoken,
+        times=tuple(sorted((*((item.start, item.end) for item in said), *timed.places))),
+        is_untimed=timed.is_unsettled,
     )
 
 
 def _of_shape(
-    question: str, parameters: Sequence[Parameter], with_time: bool, zone: ZoneInfo, now: float
+    question: str,
+    parameters: Sequence[Parameter],
+    capability: DatasetCapability | None,
+    with_time: bool,
+    zone: ZoneInfo,
+    now: float,
 ) -> tuple[Found, list[tuple[int, int]], list[Said]]:
     """What is found of parameters that bound no period, the stretches they claim, and what speaks of time."""
     asked = words(question)
     groups = _groups(parameters)
-    claims = [hits_of(question, asked, group[0], zone, now) for group in groups]
+    phrases = [] if capability is None else [stems(text) for text in (*capability.keywords, capability.name)]
+    claims = [hits_of(question, asked, group[0], zone, now, phrases) for group in groups]
     said = list(said_of_time(question)) if with_time else []
     claims = [
         [hit for hit in hits if not (group[0].type in NUMERIC and _is_dated(hit, said))]
@@ -118,7 +135,31 @@ def _of_shape(
     used = {stem for hit in taken for stem in stems(question[hit.start : hit.end])}
     named = {hit.value for group, hits in zip(groups, claims, strict=True) if group[0].pattern for hit in hits}
     identifiers = sum(any(char.isdigit() for char in str(value)) for value in named)
-    found = Found(values, frozenset(unsettled), problems, frozenset(used), identifiers)
+    flags = {item.name: flag_hits(asked, item) for item in parameters}
+    for name, said_of in flags.items():
+        if len({hit.value for hit in said_of}) == 1:
+            values[name] = said_of[0].value
+        elif said_of:
+            unsettled.add(name)
+    of_group = [(tuple(item.name for item in group), hits) for group, hits in zip(groups, claims, strict=True)]
+    of_group += [((name,), said_of) for name, said_of in flags.items()]
+    numeric = {item.name for item in parameters if item.type in NUMERIC}
+    found = Found(
+        values,
+        frozenset(unsettled),
+        problems,
+        frozenset(used),
+        identifiers,
+        places=tuple(
+            Place(hit.start, hit.end, names) for names, hits in of_group if names[0] not in numeric for hit in hits
+        ),
+        numbers=tuple(
+            hit.value
+            for names, hits in of_group
+            if names[0] in numeric and values.keys().isdisjoint(names)
+            for hit in hits
+        ),
+    )
     return found, [(hit.start, hit.end) for hit in taken], said
 
 
@@ -247,5 +288,10 @@ def _direction(parameter: Parameter) -> str:
 
 
 def _cue(before: str) -> str:
-    near = reversed(re.findall(r"[a-z]+", before.lower())[-_CUE_WINDOW:])
-    return next((_CUES[word] for word in near if word in _CUES), "")
+    said = re.findall(r"[a-z]+|[<>=≤≥]+", before.lower())[-_CUE_WINDOW:]
+    for meaning, phrase in COMPARISONS:  # *no more than* before *more than*
+        if tuple(said[-len(phrase) :]) == phrase:
+            return "lower" if meaning in ("gt", "ge") else "upper"
+    if said[-1:] == ["and"] and "between" not in re.findall(r"[a-z]+", before.lower()):
+        return ""
+    return next((_CUES[word] for word in reversed(said) if word in _CUES), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,41 +11,61 @@ from contract.schema import Parameter, SqlType
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.period_hits import QUOTED, said_of_time, without_time
-from control_plane.words import Word, stem, stems, words
+from control_plane.reader_terms import POLAR, RELATIONS
+from control_plane.words import ASKING_STEMS, STOP_WORDS, Word, find_phrase, stem, stems, words
 
+_QUOTE_IT: Final = "to look for these very words, put them in quotes"
+_BREAK: Final = re.compile(r"[.;:!?](?:\s|$)|[\n\r]")
 _LINK_TEXT: Final = "for about with containing contain mentioning mention mentions matching called named regarding"
-_LINKS: Final = frozenset(stem(word) for word in _LINK_TEXT.split())
+LINK_STEMS: Final = frozenset(stem(word) for word in _LINK_TEXT.split())
+_WHICH: Final = frozenset({"which", "what", "give"})
 
 
 @dataclass(frozen=True, slots=True)
 class FreeText:
-    """The value of the free-text parameter ``name``; ``is_marked`` by quotes or a word such as *mentioning*."""
+    """The value of the free-text parameter ``name``; ``is_marked`` by quotes or a word such as *mentioning*.
+
+    ``start`` and ``end`` are where it stands (character offsets, quotes included). ``problem`` says why these words
+    may be more than a text: then they are none.
+    """
 
     name: str
     value: str
     is_marked: bool
+    start: int
+    end: int
+    problem: str = ""
 
 
 def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> FreeText | None:
     """What is said for the one free-text parameter, or ``None`` where nothing is left for it.
 
-    Quoted text wins; then what follows *for*, *with*, *mentioning* and the like; then the
-    words that neither the capability nor the dataset accounts for. Where the capability has
-    periods, a period that is said is no text, unless it is quoted.
+    Quoted text wins; then what follows *for*, *with*, *mentioning* and the like; then, in a question that begins
+    with a word of asking, the words that neither the capability nor the dataset accounts for, where they stand
+    together. Where the capability has periods, a period that is said is no text, unless it is quoted.
     """
-    if capability.periods:
-        question = without_time(question, said_of_time(question))
     open_parameters = [item for item in capability.parameters if is_free_text(item)]
     if len(open_parameters) != 1:
         return None
     parameter = open_parameters[0]
-    quoted = [next(part for part in match.groups() if part) for match in QUOTED.finditer(question)]
+    quoted = list(QUOTED.finditer(question))
     if quoted:
-        text, is_marked = (quoted[0] if len(quoted) == 1 else ""), True
-    else:
-        text, is_marked = _unaccounted(question, descriptor, capability)
-    value = confirm(parameter, text.strip()) if text.strip() else None
-    return None if value is None else FreeText(parameter.name, str(value), is_marked)
+        match, text = quoted[0], next(part for part in quoted[0].groups() if part)
+        value = confirm(parameter, text.strip()) if len(quoted) == 1 and text.strip() else None
+        return None if value is None else FreeText(parameter.name, str(value), True, *match.span())
+    asked = words(without_time(question, said_of_time(question)) if capability.periods else question)
+    said, is_marked = _said(asked, descriptor, capability)
+    if not said:
+        return None
+    start, end = said[0].start, said[-1].end
+    said = _identifier(said, capability)
+    text = question[said[0].start : end]
+    value = confirm(parameter, text)
+    if value is None:
+        return None
+    return FreeText(
+        parameter.name, str(value), is_marked, start, end, _problem(text, said, capability, is_marked=is_marked)
+    )
 
 
 def is_free_text(parameter: Parameter) -> bool:
@@ -58,16 +79,58 @@ def is_free_text(parameter: Parameter) -> bool:
     )
 
 
-def _unaccounted(question: str, descriptor: DatasetDescriptor, capability: DatasetCapability) -> tuple[str, bool]:
+def _said(
+    asked: Sequence[Word], descriptor: DatasetDescriptor, capability: DatasetCapability
+) -> tuple[Sequence[Word], bool]:
     known = frozenset(stems(" ".join((descriptor.dataset, *descriptor.schemas, *capability.keywords, capability.name))))
-    asked = words(question)
     for number, word in enumerate(asked):
-        if word.stem in _LINKS:
+        if word.stem in LINK_STEMS:
             tail = _tail(asked[number + 1 :], known)
             if tail:
-                return question[tail[0].start : tail[-1].end], True
-    left = [word for word in asked if not word.is_stop and word.stem not in known and word.stem not in _LINKS]
-    return " ".join(word.text for word in left), False
+                return tail, True
+    left = [at for at, word in enumerate(asked) if _is_telling(word, known)]
+    if not left or left[-1] - left[0] >= len(left) or not _asks(asked[: left[0]]):
+        return (), False
+    return asked[left[0] : left[-1] + 1], False
+
+
+def _identifier(said: Sequence[Word], capability: DatasetCapability) -> Sequence[Word]:
+    """*Batch B017* is sought as B017, where a result has a column of batches."""
+    columns = frozenset(stem for column in capability.results for stem in stems(column.name))
+    is_named = any(char.isdigit() for char in said[-1].text) and not said[-1].text.isdigit()
+    return said[-1:] if is_named and columns.issuperset(word.stem for word in said[:-1]) else said
+
+
+def _is_telling(word: Word, known: frozenset[str]) -> bool:
+    return not word.is_stop and word.stem not in known and word.stem not in LINK_STEMS
+
+
+def _asks(before: Sequence[Word]) -> bool:
+    """Whether a question begins with a word of asking: else the words that are left may ask for anything."""
+    for word in before:
+        if word.stem in ASKING_STEMS or word.text.casefold() in _WHICH:
+            return True
+        if not word.is_stop:
+            return False
+    return False
+
+
+def _problem(text: str, said: Sequence[Word], capability: DatasetCapability, *, is_marked: bool) -> str:
+    """Why several words that nothing quotes may be more than the text that is sought."""
+    inside = [word for word in said if word.text.casefold() in RELATIONS | STOP_WORDS - {"of", "the", "a", "an"}]
+    figures = [word for word in said if word.text.isdigit()]
+    spelled = tuple(word.stem for word in said)
+    columns = [stems(column.name) for column in capability.results]
+    is_of_column = any(len(phrase) < len(spelled) and find_phrase(phrase, spelled) is not None for phrase in columns)
+    is_figure = bool(figures) and (len(said) > 1 or not is_marked)
+    if inside or is_figure or is_of_column or _BREAK.search(text):
+        return f"“{' '.join(text.split())}” may say more than one thing; {_QUOTE_IT}"
+    return ""
+
+
+def is_polar(text: FreeText) -> bool:
+    """Whether a text that nothing quotes denies or limits something: then it is no text, and is not asked for as one."""
+    return bool(text.problem) and any(word.text.casefold() in POLAR for word in words(text.value))
 
 
 def _tail(words_after: Sequence[Word], known: frozenset[str]) -> Sequence[Word]:
@@ -77,7 +140,7 @@ def _tail(words_after: Sequence[Word], known: frozenset[str]) -> Sequence[Word]:
         return word.is_stop or word.stem in known
 
     own = next((number for number, word in enumerate(words_after) if not accounted(word)), len(words_after))
-    if own == len(words_after) or words_after[own].stem in _LINKS:
+    if own == len(words_after) or words_after[own].stem in LINK_STEMS:
         return ()
     start, end = 0, len(words_after)
     while words_after[start].is_stop and words_after[start].stem not in known:

@@ -9,63 +9,56 @@ ends as the same value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from contract.schema import Parameter, SqlType
 from contract.verdict import NotGranted, Reason
 from contract.zone import UTC
-from control_plane.arguments import Found, find_arguments, shown_pattern
+from control_plane.accounting import left_over
+from control_plane.arguments import find_arguments, shown_pattern
+from control_plane.candidates import DATASET, candidates, is_told_by_another
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
-from control_plane.free_text import find_text, is_free_text
+from control_plane.free_text import is_free_text
 from control_plane.periods import resolve_periods
-from control_plane.reading import Reading, Vocabulary, plain
-from control_plane.words import content_stems, find_phrase, stems
+from control_plane.proposals import Proposal, proposed
+from control_plane.reader_terms import ANSWERING
+from control_plane.reading import Reading
+from control_plane.words import content_stems, find_phrase
 
 MAX_QUESTION_CHARS: Final = 4_000
-_KEYWORD, _EXAMPLE, _DESCRIPTION, _DATASET, _FILLED, _MISSING = 8.0, 4.0, 0.5, 1.0, 1.5, 0.75
 _SAME: Final = 1e-9
-_GOOD_EXAMPLE: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A parameter a call still needs, as it may be told to the asker."""
+class Heard:
+    """``proposal`` is what a question asks for. ``nearest`` is the best of all readings, those too that leave words over.
 
-    name: str
-    type: SqlType
-    values: tuple[str, ...]
-    description: str
-    repeated: bool = False
-
-    @classmethod
-    def of(cls, parameter: Parameter, problem: str = "") -> Missing:
-        """``problem`` says what of the question was looked at and did not fit; it comes first."""
-        told = ". ".join(part for part in (problem, parameter.description) if part)
-        return cls(parameter.name, parameter.type, parameter.values, told, parameter.repeated)
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A call that a question seems to ask for. ``missing`` is empty where it is complete.
-
-    ``capability`` may be an operation the dataset prohibits: admission refuses it by name.
+    ``far`` is only there to tell the words that it leaves over, where these are most of the question.
     """
 
-    dataset: str
-    capability: str
-    arguments: Mapping[str, Any]
-    missing: tuple[Missing, ...]
-    score: float
+    proposal: Proposal | None
+    nearest: Proposal | None
+    far: Proposal | None = None
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The words for which a question is not understood that is so otherwise."""
+        near = self.nearest or self.far
+        return () if self.proposal is not None or near is None else near.left
 
 
 def interpret(
     question: str, descriptors: Sequence[DatasetDescriptor], *, now: float, zone: ZoneInfo = UTC
 ) -> Proposal | None:
-    """The call a question asks for, or ``None`` where it is not understood or two fit equally.
+    """The call a question asks for, or ``None`` where it is not understood or two fit equally: as ``hear``."""
+    return hear(question, descriptors, now=now, zone=zone).proposal
+
+
+def hear(question: str, descriptors: Sequence[DatasetDescriptor], *, now: float, zone: ZoneInfo = UTC) -> Heard:
+    """The call that accounts for every word of a question, or what was nearest and the words that it leaves over.
 
     ``now`` is POSIX seconds; with ``zone``, where it is asked, it tells which day *today* is. Raises
     ``NotGranted(INTENT_NOT_UNDERSTOOD)`` for an empty question and for one of more than ``MAX_QUESTION_CHARS`` characters.
@@ -73,20 +66,17 @@ def interpret(
     _check_readable(question)
     prohibited = _prohibited(question, descriptors)
     if prohibited is not None:
-        return prohibited
+        return Heard(prohibited, None)
     reading = Reading.of(question, descriptors)
-    proposals = [
-        proposal
-        for descriptor in descriptors
-        for capability in descriptor.capabilities
-        if (proposal := _propose(reading, descriptor, capability, zone, now)) is not None
-    ]
+    proposals = candidates(reading, descriptors, now=now, zone=zone)
+    nearest = next((item for item in proposals if not item.is_far), None)
+    far = next((item for item in proposals if item.is_far and item.left), None)
+    proposals = [item for item in proposals if not item.left and not item.is_far]
     complete = [item for item in proposals if not item.missing]
-    proposals = [item for item in proposals if not _is_told_by_another(reading, item, complete, descriptors)]
-    proposals.sort(key=lambda item: (-item.score, item.dataset, item.capability))
+    proposals = [item for item in proposals if not is_told_by_another(reading, item, complete, descriptors)]
     if not proposals or (len(proposals) > 1 and proposals[0].score - proposals[1].score < _SAME):
-        return None
-    return proposals[0]
+        return Heard(None, nearest, far)
+    return Heard(proposals[0], nearest, far)
 
 
 def check_proposal(
@@ -121,7 +111,7 @@ def check_proposal(
     for period in capability.periods:
         if period.name in resolved.unread:
             problems |= dict.fromkeys((period.from_, period.to), resolved.unread[period.name])
-    return _proposal(descriptor, capability, confirmed, frozenset(problems), problems)
+    return proposed(descriptor, capability, confirmed, frozenset(problems), problems)
 
 
 def _check_readable(question: str) -> None:
@@ -143,7 +133,7 @@ def supplement(
 ) -> Proposal:
     """A call of capability ``name`` with the arguments ``half`` and what the words say of the others.
 
-    Nothing that was given before is read again. ``now`` and ``zone`` are as for ``interpret``. Raises ``KeyError``
+    Nothing that was given before is read again, and where a word tells something that no argument takes nothing is read. ``now`` and ``zone`` are as for ``interpret``. Raises ``KeyError``
     where the dataset has no such capability, and as ``interpret``.
     """
     _check_readable(question)
@@ -160,7 +150,14 @@ def supplement(
         and (text := confirm(required[0], question.strip())) is not None
     ):
         arguments[required[0].name] = text
-    return _proposal(descriptor, capability, arguments, found.ambiguous, found.problems)
+        return proposed(descriptor, capability, arguments, found.ambiguous, found.problems)
+    left = left_over(question, descriptor, capability, arguments, found, None)
+    over = [word for word in left.words if word.casefold() not in ANSWERING]
+    if over:
+        told = f"“{' '.join(over)}” is not understood here"
+        problems = {**found.problems, **{parameter.name: told for parameter in open_ if parameter.required}}
+        return proposed(descriptor, capability, half, found.ambiguous, problems)
+    return proposed(descriptor, capability, arguments, found.ambiguous, found.problems)
 
 
 def _unfit(capability: DatasetCapability, name: str) -> str:
@@ -169,80 +166,11 @@ def _unfit(capability: DatasetCapability, name: str) -> str:
     return f"the value that was proposed does not {shape}"
 
 
-def _propose(
-    reading: Reading, descriptor: DatasetDescriptor, capability: DatasetCapability, zone: ZoneInfo, now: float
-) -> Proposal | None:
-    found = find_arguments(reading.question, capability.parameters, now, zone=zone, capability=capability)
-    arguments = dict(found.values)
-    text = find_text(reading.question, descriptor, capability)
-    if text is not None:
-        arguments[text.name] = text.value
-    if not reading.is_about(Vocabulary.of(descriptor, capability), named=found.named, text=text, timed=found.timed):
-        return None
-    keywords = [phrase for phrase in _keyword_phrases(capability) if reading.holds(phrase)]
-    example = _example(reading, capability, found)
-    nouns = frozenset(stems(" ".join((descriptor.dataset, *descriptor.schemas))))
-    cued = any(not nouns.issuperset(phrase) for phrase in keywords) or example >= _GOOD_EXAMPLE
-    proposal = _proposal(descriptor, capability, arguments, found.ambiguous, found.problems)
-    if not cued and not (keywords and found.values and not proposal.missing):
-        return None
-    score = (
-        _KEYWORD * sum(max(map(reading.weight, phrase)) for phrase in keywords)
-        + _EXAMPLE * example
-        + _DESCRIPTION * len(reading.subject & plain(capability.description))
-        + _DATASET * _about(reading, descriptor)
-        + _FILLED * len(found.values)
-        - _MISSING * len(proposal.missing)
-    )
-    return replace(proposal, score=score)
-
-
-def _is_told_by_another(
-    reading: Reading, proposal: Proposal, complete: Sequence[Proposal], descriptors: Sequence[DatasetDescriptor]
-) -> bool:
-    """Whether a search would look for just the words by which another, complete call is asked for.
-
-    *Show outlier batches by titre* names a capability and its argument; it is no text to be found.
-    """
-    descriptor, capability = _named(proposal, descriptors)
-    text = find_text(reading.question, descriptor, capability)
-    if text is None or text.is_marked:
-        return False
-    sought = plain(text.value)
-    others = [_named(item, descriptors) for item in complete if item is not proposal and item.arguments]
-    return bool(sought) and any(sought <= Vocabulary.of(*other).named_in(reading.stems) for other in others)
-
-
-def _named(proposal: Proposal, descriptors: Sequence[DatasetDescriptor]) -> tuple[DatasetDescriptor, DatasetCapability]:
-    return next(
-        (descriptor, capability)
-        for descriptor in descriptors
-        for capability in descriptor.capabilities
-        if (descriptor.dataset, capability.name) == (proposal.dataset, proposal.capability)
-    )
-
-
-def _proposal(
-    descriptor: DatasetDescriptor,
-    capability: DatasetCapability,
-    arguments: Mapping[str, Any],
-    unsettled: frozenset[str],
-    problems: Mapping[str, str],
-) -> Proposal:
-    missing = tuple(
-        Missing.of(parameter, problems.get(parameter.name, ""))
-        for parameter in capability.parameters
-        if parameter.name not in arguments and (parameter.required or parameter.name in unsettled)
-    )
-    ordered = {item.name: arguments[item.name] for item in capability.parameters if item.name in arguments}
-    return Proposal(descriptor.dataset, capability.name, MappingProxyType(ordered), missing, 1.0)
-
-
 def _prohibited(question: str, descriptors: Sequence[DatasetDescriptor]) -> Proposal | None:
     """A question that says every word of a prohibited operation's name, in order, asks for it."""
     asked = content_stems(question)
     found = [
-        (descriptor.dataset, name, _DATASET * len(set(asked) & set(content_stems(descriptor.dataset))))
+        (descriptor.dataset, name, DATASET * len(set(asked) & set(content_stems(descriptor.dataset))))
         for descriptor in descriptors
         for name in descriptor.prohibited
         if find_phrase(content_stems(name), asked) is not None
@@ -251,25 +179,3 @@ def _prohibited(question: str, descriptors: Sequence[DatasetDescriptor]) -> Prop
         return None
     dataset, name, score = min(found, key=lambda item: (-item[2], item[0], item[1]))
     return Proposal(dataset, name, MappingProxyType({}), (), score)
-
-
-def _keyword_phrases(capability: DatasetCapability) -> list[tuple[str, ...]]:
-    phrases = [stems(keyword) for keyword in (*capability.keywords, capability.name)]
-    return list(dict.fromkeys(phrase for phrase in phrases if phrase))
-
-
-def _example(reading: Reading, capability: DatasetCapability, found: Found) -> float:
-    """Likeness to the best example, 0 to 1, with arguments left out of both sides."""
-    asked = plain(reading.question) - found.used
-    best = 0.0
-    for example in capability.examples:
-        told = plain(example)
-        union = asked | told
-        best = max(best, len(asked & told) / len(union) if union else 0.0)
-    return best
-
-
-def _about(reading: Reading, descriptor: DatasetDescriptor) -> float:
-    named = 3.0 if reading.holds(stems(descriptor.dataset)) else 0.0
-    told = plain(" ".join((descriptor.dataset, descriptor.description, *descriptor.schemas)))
-    return named + 0.5 * len(reading.subject & told)

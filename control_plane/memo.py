@@ -16,14 +16,14 @@ from contract.scope import Sensitivity
 from contract.zone import UTC
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
-from control_plane.interpret import Proposal
 from control_plane.memo_call import Call, cues
 from control_plane.memo_confirm import accounts, dates_are_said, means_the_same
 from control_plane.memo_likeness import LEAST_LIKE, MAX_TRIED, likeness
 from control_plane.memo_telling import told
 from control_plane.memo_words import is_relative
+from control_plane.proposals import Proposal
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Of what is kept and how it is confirmed; another one reads nothing that this one wrote."""
 
 

@@ -13,6 +13,7 @@ from contract.schema import Case, Parameter, SqlType
 from contract.zone import UTC
 from control_plane.confirm import NUMERIC
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.flags import WITH, WITHOUT, subject_of
 from control_plane.free_text import is_free_text
 from control_plane.memo_terms import EXTREMES, LINKS, NEGATIONS, RESTRICTING, STRUCTURE, TIMES
 from control_plane.memo_words import Token, singular, spelt, tokens
@@ -23,12 +24,6 @@ DAY_TYPES: Final = frozenset({SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP}
 _YEAR: Final = re.compile(r"(19|20|21)\d\d")
 _BEFORE: Final = re.compile(r"(^|[\s(\"'‘“,;:])$")
 _AFTER: Final = re.compile(r"($|[\s)\"'’”;:?!]|[.,]($|\s))")
-_WITHOUT: Final = frozenset({"without", "no", "excluding", "exclude", "excludes", "excluded", "except"})
-_WITH: Final = frozenset({"with", "including", "include", "includes", "included", "also"})
-_FLAG_STEMS: Final = frozenset(
-    map(singular, ("with", "include", "including", "is", "has", "have", "only", "show", "and"))
-)
-_FLIPPED: Final = frozenset(map(singular, ("without", "exclude", "excluding", "no", "not", "omit", "skip")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +199,8 @@ def _as_year(token: Token, call: Call) -> Token:
 
 def _flagged(found: list[Token], parameter: Parameter) -> list[Token]:
     """*with controls*, *excluding controls* as what they say of the flag ``include_controls``."""
-    parts = _phrase(parameter.name)
-    subject = tuple(part for part in parts if part not in _FLAG_STEMS | _FLIPPED)
-    flipped = not _FLIPPED.isdisjoint(parts)
-    for words, yes in ((_WITH, True), (_WITHOUT, False)):
+    subject, flipped = subject_of(parameter)
+    for words, yes in ((WITH, True), (WITHOUT, False)):
         made = Token("argument", f"{parameter.name}={yes != flipped}")
         for word in words if subject else ():
             found = replaced(found, (singular(word), *subject), made, named)

@@ -40,7 +40,7 @@ class Told:
 def told(question: str, call: Call) -> Told:
     """What a question tells of a call, and beside it."""
     found = with_arguments(question, call)
-    found = _without_asking(_with_negations(_with_comparisons(_with_relative(found))))
+    found = _without_asking(with_negations(with_comparisons(_with_relative(found))))
     for phrase in sorted(call.cues, key=lambda item: (-len(item), item)):
         found = replaced(found, phrase, Token("cue", ""), named)
     found = _without_joining(_without_nouns(found, call))
@@ -107,7 +107,7 @@ def _relative_size(ahead: Sequence[Token]) -> int:
     return 1 if said[0] in DAYS and ahead[0].kind == "word" else 0
 
 
-def _with_comparisons(found: list[Token]) -> list[Token]:
+def with_comparisons(found: list[Token]) -> list[Token]:
     """*more than*, *at least*, *≤* and the like before a number, as what they mean."""
     if all(token.kind != "number" for token in found):
         return found
@@ -115,7 +115,8 @@ def _with_comparisons(found: list[Token]) -> list[Token]:
     at = 0
     while at < len(found):
         meaning, size = _comparison(found, at)
-        out.append(Token("relation", meaning) if size else found[at])
+        raw = " ".join(token.raw for token in found[at : at + size])
+        out.append(Token("relation", meaning, raw) if size else found[at])
         at += size or 1
     return out
 
@@ -129,7 +130,7 @@ def _comparison(found: Sequence[Token], at: int) -> tuple[str, int]:
     return "", 0
 
 
-def _with_negations(found: list[Token]) -> list[Token]:
+def with_negations(found: list[Token]) -> list[Token]:
     """*isn't*, *doesn't* and *cannot* are *not*."""
     return [
         Token("relation", "not", token.raw)

@@ -43,7 +43,7 @@ _BEFORE_MONTH: Final = "in since before after during until till by last this nex
 # It may say a time. Where none of it is read, who asks is told, so that no filter is dropped unseen.
 _TIMELY: Final = re.compile(
     rf"(?<![\w-])(?:[0-9]{{1,4}}[/.][0-9]{{1,2}}[/.][0-9]{{1,4}}|[0-9]{{1,2}}/[0-9]{{4}}"
-    rf"|{_YEAR.pattern}-?(?:[0-9]{{1,2}}|[QW][0-9]{{1,2}})(?:-[0-9]{{1,2}})?(?:T[0-9:.]+)?"
+    rf"|{_YEAR.pattern}-?(?:[0-9]{{1,2}}|[QW][0-9]{{1,2}})(?:-[0-9]{{1,2}})?(?:T[0-9:.]+(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}})?)?"
     rf"|(?:19|20)[0-9]{{2}}|[QH][1-4]|(?:week|quarter|year)\s+[0-9]+"
     rf"|{_LONG.replace(' ', '|')}|{_DAYS.replace(' ', '|')}"
     rf"|(?:{_BEFORE_MONTH.replace(' ', '|')})\s+(?:{_SHORT.replace(' ', '|')})"
@@ -87,13 +87,14 @@ class PeriodsFound:
     """Arguments by parameter, and why others that bound a period stay open.
 
     ``is_unsettled`` where the question says something of time that does not settle them;
-    ``stray`` is what it says of time that has not the form of a period.
+    ``stray`` is what it says of time that has not the form of a period, ``places`` (character offsets) where.
     """
 
     values: dict[str, Any]
     problems: dict[str, str]
     is_unsettled: bool
     stray: str = ""
+    places: tuple[tuple[int, int], ...] = ()
 
 
 def said_of_time(question: str) -> tuple[Said, ...]:
@@ -123,11 +124,12 @@ def find_periods(
     """
     left = _without(question, [*claimed, *((item.start, item.end) for item in said)])
     left = _without(left, [(match.start(), match.end()) for match in QUOTED.finditer(question)])
-    strays = [" ".join(match.group().split()) for match in _TIMELY.finditer(left)]
+    timely = list(_TIMELY.finditer(left))
+    strays = [" ".join(match.group().split()) for match in timely]
     unclear = next((item.text for item in said if not item.is_clear), strays[0] if strays else "")
     if unclear:
         unread = _open(capability, periods, f"“{' '.join(unclear.split())}” is no period that is read")
-        return replace(unread, stray=" ".join(strays))
+        return replace(unread, stray=" ".join(strays), places=tuple(match.span() for match in timely))
     found: dict[str, set[Bounds]] = {period.name: set() for period in periods}
     for item in said:
         period = _period_of(question, item, periods)
@@ -174,7 +176,9 @@ def _said(question: str, match: re.Match[str]) -> Said:
     text = match.group()
     atoms = list(_ATOM.finditer(text))
     years = [atom for atom in atoms if BARE_YEAR.fullmatch(atom.group())]
-    alone = _YEAR.fullmatch(text) is not None
+    # *..., 2024* at the end is beside what was said, and counts nothing.
+    is_apart = question[: match.start()].rstrip().endswith(",") and not question[match.end() :].strip(" .?!")
+    alone = _YEAR.fullmatch(text) is not None and not is_apart
     is_amount = any(atom.end() == len(text) for atom in years) and not _ends(question, match.end())
     is_turned = _is_turned(question, match.start(), match.end())
     return Said(

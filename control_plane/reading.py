@@ -85,8 +85,14 @@ class Reading:
         """Whether a word of asking (*find*, *show*) stands in the question."""
         return not ASKING_STEMS.isdisjoint(self.stems)
 
-    def holds(self, phrase: tuple[str, ...]) -> bool:
-        return find_phrase(phrase, self.stems) is not None
+    def holds(self, phrase: tuple[str, ...], spaced: frozenset[str] = frozenset()) -> bool:
+        """Whether the phrase is said, with nothing inside it but words of ``spaced``."""
+        if find_phrase(phrase, self.stems) is not None:
+            return True
+        return (
+            bool(spaced)
+            and find_phrase(phrase, tuple(s for s in self.stems if s in phrase or s not in spaced)) is not None
+        )
 
     def is_about(
         self, known: Vocabulary, *, named: int, text: FreeText | None, timed: frozenset[str] = frozenset()

@@ -26,7 +26,7 @@ then there these they this those through to too under until up us using very wan
 which while who whom whose why will with within without would you your
 """
 STOP_WORDS: Final = frozenset(_STOP_TEXT.split())
-_ASKING_TEXT: Final = "display fetch find get list look retrieve search see show"
+_ASKING_TEXT: Final = "display fetch find get list look put retrieve search see show"
 
 
 @dataclass(frozen=True, slots=True)

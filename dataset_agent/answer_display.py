@@ -23,6 +23,11 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
     if answer.document is None:
         if answer.verdict is Verdict.REFUSED:
             return  # to complete what was refused would be refused again
+        if unread := shown["not_understood"]:
+            words = ", ".join(f"“{word}”" for word in unread["words"])
+            note(
+                f"  not understood: {words}; without it, {unread['nearest']['capability']} of {unread['nearest']['dataset']} is nearest"
+            )
         for missing in shown["missing"]:
             allowed = f", one of {', '.join(missing['values'])}" if missing["values"] else ""
             note(f"  missing: {missing['name']} ({missing['type']}{allowed}) {missing['description']}")

@@ -17,7 +17,7 @@ from contract.grant import VerifiedGrant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import decide
 from control_plane.descriptor import DatasetDescriptor
-from control_plane.interpret import interpret, supplement
+from control_plane.interpret import hear, supplement
 from remote_agent.accounting import accountable, record
 from remote_agent.answer import verify
 from remote_agent.card import only
@@ -90,5 +90,5 @@ def _propose(request: Request, descriptors: list[DatasetDescriptor], now: float)
     words, half = request.question or "", request.half
     if half is not None:
         return proposal_json(supplement(words, descriptors[0], half.arguments, half.capability, now=now))
-    proposal = interpret(words, descriptors, now=now)
-    return offer_json(descriptors) if proposal is None else proposal_json(proposal)
+    heard = hear(words, descriptors, now=now)
+    return offer_json(descriptors, heard.left) if heard.proposal is None else proposal_json(heard.proposal)

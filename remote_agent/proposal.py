@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from contract.call import Call, encode_call
 from control_plane.descriptor import DatasetDescriptor
-from control_plane.interpret import Missing, Proposal
+from control_plane.proposals import Missing, Proposal
 from remote_agent.outcome import BoundCall
 
 
@@ -22,9 +22,11 @@ def proposal_json(proposal: Proposal) -> dict[str, Any]:
     return _json(proposal.dataset, proposal.capability, proposal.arguments, proposal.missing)
 
 
-def offer_json(descriptors: Iterable[DatasetDescriptor]) -> dict[str, Any]:
-    """What could be asked, where the words fit none of it."""
+def offer_json(descriptors: Iterable[DatasetDescriptor], left: Sequence[str] = ()) -> dict[str, Any]:
+    """What could be asked, where the words fit none of it, and the words for which they do not, where it is these alone."""
+    told = {"not_understood": list(left)} if left else {}
     return {
+        **told,
         "capabilities": [
             {
                 "dataset": descriptor.dataset,
@@ -34,7 +36,7 @@ def offer_json(descriptors: Iterable[DatasetDescriptor]) -> dict[str, Any]:
             }
             for descriptor in descriptors
             for capability in descriptor.capabilities
-        ]
+        ],
     }
 
 

@@ -42,6 +42,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "capability": target.call.capability if target else None,
         "arguments": dict(target.call.arguments) if target else None,
         "zone": str(asking.wanted.zone),
+        "not_understood": asking.not_understood.to_json() if asking.not_understood else None,
         "missing": [missing.to_json() for missing in target.missing] if target else [],
         "agent": _agent(asking),
         "cache": _cache(asking) if shown else None,

@@ -99,26 +99,27 @@ async def resolve_capability(asking: Asking, service: Service) -> Asking:
     """Exactly one (dataset, capability) with typed arguments, by code."""
     if asking.wanted.call is not None:
         return replace(asking, target=with_bounds(asking, target_of(asking, asking.wanted.call), service.clock()))
-    reading = best_reading(asking, service.clock())
+    heard = best_reading(asking, service.clock())
+    reading = heard.proposal
     if reading is not None and not reading.missing:
-        return resolved(read_anew(asking, service), reading)
+        return resolved(read_anew(asking, service), reading, service)
     # The reader's own finding stands; a memo may only add to it.
-    return resolved(asking, await recalled(asking, service, reading) or reading)
+    return resolved(asking, await recalled(asking, service, reading) or reading, service, heard)
 
 
 async def resolve_remembered(asking: Asking, service: Service) -> Asking | None:
     """As ``resolve_capability``, without the model that would be asked: from what equal words were read as."""
-    found = await recalled(asking, service, best_reading(asking, service.clock()))
-    return None if found is None else resolved(asking, found)
+    found = await recalled(asking, service, best_reading(asking, service.clock()).proposal)
+    return None if found is None else resolved(asking, found, service)
 
 
 async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None, service: Service) -> Asking:
     """As ``resolve_capability``, from what a model proposed; the same code confirms it."""
     if proposed is None:
-        return resolved(asking, None)
+        return resolved(asking, None, service)
     shown, zone = shown_to_model(asking), asking.wanted.zone
     asking = read_anew(asking, service)
-    return resolved(asking, check_proposal(dict(proposed), shown, now=service.clock(), zone=zone))
+    return resolved(asking, check_proposal(dict(proposed), shown, now=service.clock(), zone=zone), service)
 
 
 async def evaluate_admission(asking: Asking, service: Service) -> Asking:

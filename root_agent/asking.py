@@ -102,6 +102,18 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    """The words for which a question is not read as the call that is nearest to it. Told to who asks, and kept nowhere."""
+
+    words: tuple[str, ...] = field(repr=False)
+    dataset: str
+    capability: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"words": list(self.words), "nearest": {"dataset": self.dataset, "capability": self.capability}}
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """The one capability an intent resolved to.
 
@@ -170,6 +182,7 @@ class Asking:
     candidates: tuple[Offer, ...] = ()
     funnel: Mapping[str, int] = field(default_factory=dict)
     target: Target | None = None
+    not_understood: NotUnderstood | None = None
     read_under: tuple[Any, ...] | None = field(default=None, repr=False)
     admitted: Decision | None = None
     hops: tuple[Hop, ...] = ()

@@ -8,30 +8,45 @@ from typing import TypeVar
 
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
-from control_plane.interpret import Proposal, interpret
+from control_plane.interpret import Heard, hear
 from control_plane.periods import WRITTEN, period_type, resolve_periods, told
+from control_plane.proposals import Proposal
 from control_plane.registry import InvalidDataset
 from delegation.offer import Offer
-from root_agent.asking import Asking, Missing, Target, TypedCall
+from root_agent.asking import Asking, Missing, NotUnderstood, Target, TypedCall
 from root_agent.catalogue import stranger
 from root_agent.service import Service
 
 
-def best_reading(asking: Asking, now: float) -> Proposal | None:
+def best_reading(asking: Asking, now: float) -> Heard:
     """The best reading of the question over what may be used and what is public anyway.
 
     A public dataset this person may not use is read too, so that the answer is a refusal that
     says so and not an answer to another question; on a tie the usable one wins.
     """
     question, zone = asking.wanted.question or "", asking.wanted.zone
-    usable = interpret(question, _descriptors(offer.descriptor for offer in asking.candidates), now=now, zone=zone)
-    public = interpret(question, _descriptors(offer.public for offer in asking.offered), now=now, zone=zone)
-    if usable is None or (public is not None and public.score > usable.score):
-        return public
-    return usable
+    usable = hear(question, _descriptors(offer.descriptor for offer in asking.candidates), now=now, zone=zone)
+    public = hear(question, _descriptors(offer.public for offer in asking.offered), now=now, zone=zone)
+    return Heard(
+        _better(usable.proposal, public.proposal),
+        _better(usable.nearest, public.nearest),
+        _better(usable.far, public.far),
+    )
 
 
-def resolved(asking: Asking, proposal: Proposal | None) -> Asking:
+def _better(usable: Proposal | None, public: Proposal | None) -> Proposal | None:
+    return public if usable is None or (public is not None and public.score > usable.score) else usable
+
+
+def resolved(asking: Asking, proposal: Proposal | None, service: Service, heard: Heard | None = None) -> Asking:
+    """The asking with the call that is proposed, or ended: where words are left over, with these words."""
+    nearest = None if heard is None else heard.nearest or heard.far
+    if proposal is None and nearest is not None and nearest.left:
+        told = NotUnderstood(nearest.left, nearest.dataset, nearest.capability)
+        stop = NotGranted(
+            Reason.INTENT_NOT_UNDERSTOOD, "the question says more than the nearest call takes: leave it out"
+        )
+        return replace(asking, not_understood=told).stopped(stop.decision(service.world.policy_version))
     if proposal is None:
         raise NotGranted(
             Reason.INTENT_NOT_UNDERSTOOD, "the question names no capability that can be asked: try its own words"
@@ -148,7 +163,6 @@ def may_ask_model(asking: Asking, service: Service) -> bool:
     if service.model is None or asking.wanted.question is None or not shown:
         return False
     usable = _descriptors(offer.descriptor for offer in asking.candidates)
-    reading = interpret(asking.wanted.question, usable, now=service.clock(), zone=asking.wanted.zone)
-    if reading is None:
-        return True
-    return reading.dataset in shown and shown[reading.dataset].capability(reading.capability) is not None
+    heard = hear(asking.wanted.question, usable, now=service.clock(), zone=asking.wanted.zone)
+    readings = [reading for reading in (heard.proposal, heard.nearest) if reading is not None]
+    return all(item.dataset in shown and shown[item.dataset].capability(item.capability) for item in readings)

@@ -18,9 +18,9 @@ from contract.principal import Principal
 from control_plane.calendar_days import today_in
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.discovery import permitted
-from control_plane.interpret import Proposal
 from control_plane.memo import VERSION, agrees, alike, as_kept, call_of, is_kept, lasts
 from control_plane.memo_words import is_momentary, is_relative, normalised
+from control_plane.proposals import Proposal
 from delegation.offer import Offer
 from root_agent.asking import Asking, TypedCall
 from root_agent.reading import narrowed

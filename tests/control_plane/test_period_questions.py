@@ -59,7 +59,8 @@ def asked(question: str, descriptor: DatasetDescriptor = HARVESTS) -> Proposal:
     [
         ("Count harvests in March 2024", "2024-03-01", "2024-04-01"),
         ("How many batches were harvested in 2024?", "2024-01-01", "2025-01-01"),
-        ("Count harvests in 2024 by product", "2024-01-01", "2025-01-01"),
+        ("Count the harvests, 2024", "2024-01-01", "2025-01-01"),
+        ("March 2024: count harvests", "2024-03-01", "2024-04-01"),
         ("Count harvests per month in 2024", "2024-01-01", "2025-01-01"),
         ("Count harvests today", "2024-12-01", "2024-12-02"),
         ("Count last month's harvests", "2024-11-01", "2024-12-01"),
