@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cache.entry import EntryError, Header, read_header
 from cache.partition import HIDDEN, parse_key
@@ -22,6 +22,8 @@ MISS_REASONS: Final = ("absent", "expired", "too_old", "integrity", "unavailable
 class EntryView:
     """One entry. Durations are seconds; sizes are bytes (of the result, and as stored).
 
+    It is ``fresh`` for ``fresh_for_s``, and gone in ``expires_in_s``, which is later where it may
+    be answered as STALE meanwhile.
     ``partition`` is the digest of the whole authorization scope, ``intent`` of the call.
     ``kid`` names the secret that sealed it. ``hits`` is ``None`` where the store does not count
     them. ``problem`` says why nothing else could be read.
@@ -34,6 +36,7 @@ class EntryView:
     template: str | None = None
     as_of: str | None = None
     age_s: float | None = None
+    fresh_for_s: float | None = None
     expires_in_s: float | None = None
     size: int | None = None
     stored_bytes: int = 0
@@ -46,12 +49,19 @@ class EntryView:
         return self.expires_in_s is not None and self.expires_in_s <= 0
 
     @property
+    def state(self) -> Literal["fresh", "stale", "expired"] | None:
+        """``None`` where the header does not read."""
+        if self.fresh_for_s is None:
+            return None
+        return "fresh" if self.fresh_for_s > 0 else "expired" if self.expired else "stale"
+
+    @property
     def restricted(self) -> bool:
         """Of these nothing but their number may be shown."""
         return self.dimensions.get("sensitivity") == Sensitivity.RESTRICTED
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "state": self.state}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +75,22 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """Totals of a store over all processes. ``hit_ratio`` is ``None`` before the first lookup."""
+    """Totals of a store over all processes. ``hit_ratio`` is ``None`` before the first lookup.
+
+    ``stale`` are those of ``hits`` that were past their time, ``refreshed`` and ``refresh_failed``
+    what ran behind such answers.
+    """
 
     kind: str
     entries: int
     bytes: int
     max_bytes: int | None
     hits: int
+    stale: int
     misses: int
     kept: int
+    refreshed: int
+    refresh_failed: int
     miss_reasons: Mapping[str, int]
 
     @property
@@ -140,8 +157,11 @@ async def stats(store: CacheStore) -> CacheStats:
         bytes=raw.bytes,
         max_bytes=raw.max_bytes,
         hits=raw.counters.get("hit", 0),
+        stale=raw.counters.get("stale", 0),
         misses=sum(reasons.values()),
         kept=raw.counters.get("kept", 0),
+        refreshed=raw.counters.get("refreshed", 0),
+        refresh_failed=raw.counters.get("refresh_failed", 0),
         miss_reasons=reasons,
     )
 
@@ -180,7 +200,8 @@ def _view(stored: StoredEntry, header: Header, partition_id: str, intent_id: str
         template=header.template,
         as_of=header.as_of,
         age_s=max(0.0, now - header.started),
-        expires_in_s=header.exp - now,
+        fresh_for_s=header.exp - now,
+        expires_in_s=header.end - now,
         size=header.size,
         stored_bytes=stored.stored_bytes,
         hits=stored.hits,

@@ -16,7 +16,7 @@ _DIMENSIONS: Final = {
     "schema": "schema_version",
     "freshness": "freshness",
 }
-_LEAD: Final = ("key", "age", "expires", "bytes", "hits")
+_LEAD: Final = ("key", "state", "age", "expires", "bytes", "hits")
 _SHORTEST: Final = 8
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _MARKS: Final = {True: "differs", False: "same", None: "unknown"}
@@ -30,6 +30,7 @@ def entry_table(entries: Sequence[Entry], *, matched: int | None = None) -> None
     rows = [
         [
             short(entry["key"], length),
+            entry["state"],
             duration(entry["age_s"]),
             duration(entry["expires_in_s"]),
             entry["size"],
@@ -60,6 +61,7 @@ def one_entry(entry: Entry) -> None:
     members = dict(entry)
     dimensions = members.pop("dimensions")
     members["age"] = duration(members.pop("age_s"))
+    members["fresh_for"] = duration(members.pop("fresh_for_s"))
     members["expires_in"] = duration(members.pop("expires_in_s"))
     if members["hits"] is None and members["problem"] is None:
         members["hits"] = "unknown: this store does not count them"

@@ -24,13 +24,14 @@ from remote_agent.admin_query import Asked
 from remote_agent.admin_request import as_asked
 from remote_agent.derived import follow
 from remote_agent.outcome import BoundCall
-from remote_agent.reuse import intent_of, storable
+from remote_agent.reuse import intent_of, stale_s, storable
 from remote_agent.service import World
 
 _WHY: Final = {
     "hit": "an equal call under an equal authorization is stored, and is young enough",
+    "stale": "it is stored, is past its time, and would be answered once more while it is refreshed",
     "expired": "it is stored, and its time is over",
-    "stale": "it is stored, and is older than the capability allows",
+    "too_old": "it is stored, and is older than the capability allows",
     "integrity": "something is stored under this key that does not open: cache verify names it",
     "unavailable": "the store does not answer",
     "off": "results are not stored: DATASET_AGENT_CACHE_ENABLED is false",
@@ -100,16 +101,17 @@ async def _explained(
         freshness_class=freshness,
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=now,
+        stale_s=stale_s(authority, call),
     )
     source = None
-    if reason not in ("hit", "unavailable", "off"):
+    if reason not in ("hit", "stale", "unavailable", "off"):
         most = settings.max_result_bytes
         found = await follow(authority, call, intent, results, max_bytes=most, now=now)
         reason, source = ("derived", found.source.key) if found is not None else (reason, None)
     sought = Sought(intent.dataset, intent.capability, place.key, keys[0].kid, place.partition.dimensions, parts)
     near = await nearest(store, sought, *keys, now=now)
     first = near[0] if near else None
-    outcome = {"hit": "HIT", "derived": "HIT", "off": "OFF"}.get(reason, "MISS")
+    outcome = {"hit": "HIT", "derived": "HIT", "stale": "STALE", "off": "OFF"}.get(reason, "MISS")
     return {
         **_outcome(outcome, _WHY.get(reason) or _absent(first), reason=reason),
         "key": place.key,

@@ -35,7 +35,31 @@ def test_a_class_is_a_name(name: str) -> None:
         Freshness.model_validate({"maximum_age_s": 9, "class": name})
 
 
-@pytest.mark.parametrize("members", [{}, {"class": "daily"}, {"reuse_s": 60, "class": "live"}])
+@pytest.mark.parametrize("stale_s", [0, -1, 604_801, 1.5, "60"])
+def test_a_time_to_be_answered_past_the_other_is_seconds_and_has_an_end(stale_s: object) -> None:
+    with pytest.raises(ValidationError):
+        Freshness.model_validate({"maximum_age_s": 9, "stale_s": stale_s})
+
+
+def test_the_time_past_the_other_is_in_no_key() -> None:
+    """It is judged when something is found: who changes it loses nothing that is fresh."""
+    told = {Freshness.model_validate({"maximum_age_s": 9, "stale_s": n}).reuse_class for n in (None, 1, 604_800)}
+    assert told == {"3600s"}
+
+
+def test_a_dataset_with_a_restricted_capability_has_no_such_time() -> None:
+    raw = SHIPPED | {"freshness": {"maximum_age_s": 9, "stale_s": 60}}
+    DatasetManifest.model_validate_json(as_json(raw))
+    raw["capabilities"] = [
+        one | {"sensitivity": "restricted", "policy_id": raw["policies"][0]} for one in raw["capabilities"]
+    ]
+    with pytest.raises(ValidationError, match="publish them as two datasets"):
+        DatasetManifest.model_validate_json(as_json(raw))
+
+
+@pytest.mark.parametrize(
+    "members", [{}, {"class": "daily"}, {"reuse_s": 60, "class": "live"}, {"reuse_s": 60, "stale_s": 30}]
+)
 def test_what_is_published_reads_back_as_it_was(members: dict[str, Any]) -> None:
     raw = SHIPPED | {
         "freshness": {"maximum_age_s": 86_400} | members,

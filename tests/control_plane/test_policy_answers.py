@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from contract.scope import Mask, Sensitivity
+from contract.scope import Mask, Obligations, Sensitivity
 from control_plane.policy import Outcome, PolicyAnswer, PolicyRequest, load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from tests.control_plane.control_plane_world import DATASETS, make_policies, make_principal, make_question
 
 PERMIT = '@id("P-1") permit (principal, action, resource) when { context.entitled };'
+ANYBODY = "permit (principal, action, resource);"
 
 
 def _with(text: str) -> str:
@@ -97,6 +99,39 @@ def test_obligations_of_all_matching_permits_hold_together(tmp_path: Path) -> No
     assert obligations.rows["plants.site"].one_of == {"b"}
     assert obligations.columns == {"plants.id"}
     assert obligations.masks == {"plants.id": Mask.HASH}
+
+
+@pytest.mark.parametrize(
+    ("written", "allowed"),
+    [(["60"], 60), (["60", "30"], 30), (["60", None], 0), ([None, None], 0), (["604800"], 604_800)],
+)
+def test_past_its_time_a_result_is_answered_as_long_as_every_permit_allows(
+    tmp_path: Path, written: list[str | None], allowed: int
+) -> None:
+    texts = [
+        f'@id("P-{number}") ' + ("" if seconds is None else f'@stale("{seconds}") ') + ANYBODY
+        for number, seconds in enumerate(written)
+    ]
+    answer = make_policies(tmp_path, *texts).evaluate(make_question())
+    assert (answer.outcome, answer.obligations.stale_s) == (Outcome.PERMIT, allowed)
+    assert PolicyAnswer.from_json(answer.to_json()) == answer
+    assert ("stale_s" in answer.to_json()["obligations"]) == (allowed > 0)
+
+
+def test_a_time_is_read_beside_rows_that_are_bound_from_the_principal(tmp_path: Path) -> None:
+    rows = '@rows("{\\"plants.site\\": {\\"one_of\\": {\\"principal\\": \\"sites\\"}}}")'
+    policies = make_policies(tmp_path, f'@id("P-1") @stale("60") {rows} ' + ANYBODY)
+    asked = make_question(principal=make_principal(attributes={"sites": ("north",)}))
+    assert policies.evaluate(asked).obligations.stale_s == 60
+
+
+@pytest.mark.parametrize("told", [-1, 604_801, "60", 60.0, True, None])
+def test_a_policy_server_that_allows_no_time_that_there_is_decides_nothing(told: Any) -> None:
+    permit = PolicyAnswer(Outcome.PERMIT, "P-1", "1", Obligations(stale_s=60)).to_json()
+    assert PolicyAnswer.from_json(permit).obligations.stale_s == 60
+    permit["obligations"]["stale_s"] = told
+    with pytest.raises(ValueError, match="stale_s"):
+        PolicyAnswer.from_json(permit)
 
 
 def test_obligations_that_cannot_hold_together_are_an_error(tmp_path: Path) -> None:

@@ -59,6 +59,12 @@ def test_shipped_obligations_name_columns_that_exist() -> None:
         ('@columns("[\\"id\\"]") ' + GOOD, "not table.column"),
         ('@columns("[\\"plants.id\\", \\"plants.id\\"]") ' + GOOD, "stands twice"),
         ('@mask("{\\"plants.id\\": \\"blur\\"}") ' + GOOD, "blur"),
+        ('@stale("60") ' + GOOD.replace("permit", "forbid"), "a forbid carries no"),
+        *[
+            (f'@stale("{text}") ' + GOOD, "@stale must be a number of seconds")
+            for text in ("", "0", "-1", "060", "1.5", "60s", " 60", "604801", "9999999", "\u0661")
+        ],
+        ("@stale " + GOOD, "@stale must be a number of seconds"),
     ],
 )
 def test_a_policy_that_would_be_misread_stops_the_load(tmp_path: Path, text: str, problem: str) -> None:
