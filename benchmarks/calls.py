@@ -48,7 +48,7 @@ def _measure(home: Path, core: int, blocks: int, calls: int, load: int) -> Secti
             for side in SIDES:
                 requests = _prepare(side, servers[_server(side)].port, governed, calls)
                 taken, bodies = latencies(lines[side], requests)
-                _check(side, bodies)
+                check(side, bodies)
                 if block:  # the first block warms every side
                     times[side].append(tuple(taken))
         rates = {
@@ -74,7 +74,7 @@ def _prepare(side: str, port: int, governed: Governed, calls: int) -> list[bytes
     return [request_bytes(port, governed.message(governed.call(0)), {"A2A-Version": "1.0"}) for _ in range(calls)]
 
 
-def _check(side: str, bodies: list[bytes]) -> None:
+def check(side: str, bodies: list[bytes]) -> None:
     """A benchmark of refusals would be fast: every answer must be the one that was asked for."""
     for body in bodies:
         answer = json.loads(body)

@@ -73,24 +73,36 @@ def latencies(connection: Connection, requests: Sequence[bytes]) -> tuple[list[f
 
 def throughput(port: int, requests: Sequence[bytes], connections: int = 16) -> float:
     """Requests a second with ``connections`` always busy."""
+    started = time.perf_counter()
+    loaded_latencies(port, requests, connections)
+    return len(requests) / (time.perf_counter() - started)
+
+
+def loaded_latencies(port: int, requests: Sequence[bytes], connections: int) -> tuple[list[float], list[bytes]]:
+    """Milliseconds of each request with ``connections`` always busy, and the bodies, as they came."""
     waiting = list(reversed(requests))
     selector = selectors.DefaultSelector()
-    started = time.perf_counter()
+    times: list[float] = []
+    bodies: list[bytes] = []
+    sent: dict[Connection, float] = {}
     for _ in range(min(connections, len(waiting))):
         connection = Connection(port)
         selector.register(connection.socket, selectors.EVENT_READ, connection)
+        sent[connection] = time.perf_counter()
         connection.socket.sendall(waiting.pop())
-    done = 0
-    while done < len(requests):
+    while len(bodies) < len(requests):
         for key, _ in selector.select():
             connection = key.data
             connection.fill()
-            if connection.take() is None:
+            body = connection.take()
+            if body is None:
                 continue
-            done += 1
+            times.append((time.perf_counter() - sent[connection]) * 1000)
+            bodies.append(body)
             if waiting:
+                sent[connection] = time.perf_counter()
                 connection.socket.sendall(waiting.pop())
             else:
                 selector.unregister(connection.socket)
                 connection.close()
-    return len(requests) / (time.perf_counter() - started)
+    return times, bodies
