@@ -23,6 +23,7 @@ from tests.races.racing import Race, RaceLost, Tell
 from tests.races.served_race import race_served
 from tests.races.store_race import race_stores
 
+_FURTHER: Final = ("executions", "evidence_rows", "cache_failed_rounds", "executions_alone", "waited_ms")
 ROUNDS: Final = {"store": 500, "served": 500, "cold": 200, "killed": 12}
 RACES: dict[str, Callable[[str, Path, int, Tell], Race]] = {
     "store": race_stores,
@@ -70,11 +71,13 @@ def run(name: str, kind: str, rounds: int) -> Race:
 
 
 def show(races: list[Race]) -> None:
-    table = Table("race", "rounds", "outcomes", "executions", "evidence rows", "waited ms", "seconds")
+    table = Table(
+        "race", "rounds", "outcomes", "executions", "evidence rows", "cache failed", "alone", "waited ms", "seconds"
+    )
     for race in races:
         told = race.report()
         outcomes = ", ".join(f"{count} {name}" for name, count in told["outcomes"].items())
-        further = (str(told.get(name, "")) for name in ("executions", "evidence_rows", "waited_ms"))
+        further = (str(told.get(name, "")) for name in _FURTHER)
         table.add_row(race.what, str(race.rounds), outcomes, *further, f"{race.seconds:.1f}")
     Console(emoji=False).print(table)
 

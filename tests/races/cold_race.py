@@ -1,4 +1,8 @@
-"""64 equal calls that nobody asked before, each under a leaf of its own: one execution, also where its process is killed."""
+"""64 equal calls that nobody asked before, each under a leaf of its own: one execution, also where its process is killed.
+
+The cache has no more time than in production. Where it did not answer in a round, as on a machine that is busy
+otherwise, calls run each on their own, which is right; such rounds are counted apart, and may not be most of them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ import os
 import signal
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.raw_client import Connection
 from contract.call import Operation
@@ -35,22 +39,62 @@ _PATIENCE_S = 60.0
 At = list[tuple[int, Connection]]
 
 
+@dataclass
+class Told:
+    """What came of the rounds; those in which the cache did not answer somebody are counted apart."""
+
+    executions: int = 0
+    rows: int = 0
+    failed: int = 0
+    alone: int = 0
+    """Executions of rounds in which the cache failed, beyond one each."""
+
+    def judge(self, race: Race, served: Served, calls: int, *, already: int = 0) -> None:
+        """A row for each call, which tells the execution it has its rows of, and as many executions as are told.
+
+        ``already`` are those that were begun before the last look. Raises ``RaceLost`` where there is more than one
+        and the cache answered everybody.
+        """
+        runs, rows, failed = already + served.runs(), served.rows(), served.cache_failed()
+        self.executions, self.rows = self.executions + runs, self.rows + len(rows)
+        cache = Counter(cells["cache"] for cells in rows)
+        executions = {cells["execution_id"] for cells in rows}
+        if cache != Counter({"MISS": runs, "HIT": calls - runs}) or len(executions) != runs:
+            raise RaceLost(
+                f"{race.what}, round {race.rounds}: {dict(cache)}, {len(executions)} executions in evidence, {runs} run"
+            )
+        if runs != 1 and not failed:
+            raise RaceLost(f"{race.what}, round {race.rounds}: {runs} executions, and the cache answered everybody")
+        if failed:
+            self.failed, self.alone = self.failed + 1, self.alone + runs - 1
+
+    def check(self, race: Race) -> None:
+        """Raises ``RaceLost`` where the cache failed in most rounds: then nothing raced."""
+        if 2 * self.failed > race.rounds:
+            raise RaceLost(f"{race.what}: the cache did not answer in {self.failed} of {race.rounds} rounds")
+
+    def further(self) -> dict[str, int]:
+        return {
+            "executions": self.executions,
+            "evidence_rows": self.rows,
+            "cache_failed_rounds": self.failed,
+            "executions_alone": self.alone,
+        }
+
+
 def race_cold(kind: str, folder: Path, rounds: int, tell: Tell = lambda: None) -> Race:
     """``rounds`` rounds, each with a call that nobody asked before. Raises ``RaceLost``."""
     race = Race(f"64 cold calls, {kind}")
     began = time.monotonic()
-    executed = recorded = 0
+    told = Told()
     with serving(kind, folder) as served:
         for pair in itertools.islice(pairs(), rounds):
             begin(served, pair, list(served.connections))
             race.compare(ended(served, list(served.connections)), {"PRINCIPAL_AUTHORIZED": PROCESSES * EACH})
-            runs, rows = served.runs(), served.rows()
-            executed, recorded = executed + runs, recorded + len(rows)
-            if runs != 1:
-                raise RaceLost(f"{race.what}, round {race.rounds}: {runs} executions")
-            check_rows(race, rows, PROCESSES * EACH)
+            told.judge(race, served, PROCESSES * EACH)
             tell()
-    race.further = {"executions": executed, "evidence_rows": recorded}
+    told.check(race)
+    race.further = told.further()
     race.seconds = time.monotonic() - began
     return race
 
@@ -62,28 +106,26 @@ def race_killed(kind: str, folder: Path, rounds: int, tell: Tell = lambda: None)
     """
     race = Race(f"leader killed, {kind}")
     began = time.monotonic()
-    waited = 0.0
-    executed = recorded = 0
+    waited, told = 0.0, Told()
     while race.rounds < rounds:
         at = folder / f"service-{race.rounds}"
         at.mkdir()
         with serving(kind, at) as served:
             for pair in itertools.islice(pairs(), min(KILLS, rounds - race.rounds)):
-                took, runs, rows = round_of_a_kill(race, served, pair)
-                waited = max(waited, took)
-                executed, recorded = executed + runs, recorded + rows
+                waited = max(waited, round_of_a_kill(race, served, pair, told))
                 tell()
-    race.further = {"executions": executed, "evidence_rows": recorded, "waited_ms": round(waited * 1_000)}
+    told.check(race)
+    race.further = told.further() | {"waited_ms": round(waited * 1_000)}
     race.seconds = time.monotonic() - began
     return race
 
 
-def round_of_a_kill(race: Race, served: Served, pair: tuple[str, str]) -> tuple[float, int, int]:
-    """Seconds that the others took after the kill, queries that were begun, and rows that were written."""
+def round_of_a_kill(race: Race, served: Served, pair: tuple[str, str], told: Told) -> float:
+    """Seconds that the others took after the kill."""
     everybody = [(port, one) for port, one in served.connections if port in served.processes.values()]
     served.hold.touch()
     begin(served, pair, everybody)
-    (leader,) = when_it_runs(served)
+    leader, *others = when_it_runs(served)
     port = served.processes.pop(leader)
     os.kill(leader, signal.SIGKILL)
     killed = time.monotonic()
@@ -91,11 +133,10 @@ def round_of_a_kill(race: Race, served: Served, pair: tuple[str, str]) -> tuple[
     left = [(at, one) for at, one in everybody if at != port]
     race.compare(ended(served, left), {"PRINCIPAL_AUTHORIZED": len(left)})
     took = time.monotonic() - killed
-    after, rows = served.ran(), served.rows()
-    if len(after) != 1:
-        raise RaceLost(f"{race.what}, round {race.rounds}: {len(after)} executions after the kill")
-    check_rows(race, rows, len(left))
-    return took, 1 + len(after), len(rows)
+    lost = others.count(leader)  # a process may run more than one where the cache failed
+    told.executions += 1 + lost
+    told.judge(race, served, len(left), already=len(others) - lost)
+    return took
 
 
 def when_it_runs(served: Served) -> list[int]:
@@ -122,11 +163,3 @@ def ended(served: Served, at: At) -> Counter[str]:
     if len(results) > 1:
         raise RaceLost(f"{len(results)} results of one call")
     return Counter(task["metadata"][DECISION_KEY]["reason"] for task in tasks)
-
-
-def check_rows(race: Race, rows: list[Any], calls: int) -> None:
-    """A row for each call, all of one execution, which one of them says is its own."""
-    cache = Counter(cells["cache"] for cells in rows)
-    executions = {cells["execution_id"] for cells in rows}
-    if cache != {"MISS": 1, "HIT": calls - 1} or len(executions) != 1:
-        raise RaceLost(f"{race.what}, round {race.rounds}: {dict(cache)}, {len(executions)} executions in evidence")

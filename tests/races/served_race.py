@@ -20,7 +20,7 @@ from contract.canonical import sha256_hex
 from contract.extension import DECISION_KEY
 from evidence.reader import LedgerFile
 from tests.races.racing import CACHE, EACH, PROCESSES, Race, RaceLost, Tell, address_of_store, line_of, workers
-from tests.races.served import BUDGET_S, EXECUTIONS, HOLD
+from tests.races.served import BUDGET_S, EXECUTIONS, HOLD, UNANSWERED
 from tests.running_agent import Asker, agent_home, message
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -38,9 +38,11 @@ class Served:
     ledger: LedgerFile
     executions: Path
     hold: Path
+    unanswered: Path
     processes: dict[int, int] = field(default_factory=dict)
     rows_before: int = 0
     runs_before: int = 0
+    faults_before: int = 0
 
     def rows(self) -> list[Mapping[str, Any]]:
         """What is in the ledger's rows since the last look."""
@@ -55,6 +57,12 @@ class Served:
     def runs(self) -> int:
         """Queries that an engine ran since the last look."""
         return len(self.ran())
+
+    def cache_failed(self) -> bool:
+        """Whether a process was without an answer of the cache since the last look."""
+        size = self.unanswered.stat().st_size if self.unanswered.exists() else 0
+        before, self.faults_before = self.faults_before, size
+        return size > before
 
     def ran(self) -> list[int]:
         """The processes whose engine ran a query since the last look, once for each."""
@@ -93,8 +101,9 @@ def serving(kind: str, folder: Path) -> Iterator[Served]:
         url = stack.enter_context(address_of_store(kind, folder))
         cache_url = stack.enter_context(address_of_store(kind, folder, CACHE))
         settings = agent_home(folder / "home", **({} if url is None else {"state_url": url}))
-        executions, hold = folder / "executions", folder / "hold"
+        executions, hold, unanswered = folder / "executions", folder / "hold", folder / "unanswered"
         env = {"DATASET_AGENT_HOME": str(settings.home), EXECUTIONS: str(executions), HOLD: str(hold)}
+        env[UNANSWERED] = str(unanswered)
         env["DATASET_AGENT_POLICY_BUDGET"] = str(BUDGET_S)
         if url is not None and cache_url is not None:
             env |= {"DATASET_AGENT_STATE_URL": url, "DATASET_AGENT_CACHE_URL": cache_url}
@@ -106,7 +115,7 @@ def serving(kind: str, folder: Path) -> Iterator[Served]:
         asker = Asker(settings, f"http://127.0.0.1:{ports[0]}")
         ledger = LedgerFile(settings.home / "remote" / "ledger.sqlite")
         by_process = {process.pid: port for process, port in zip(processes, ports, strict=True)}
-        yield Served(asker, connections, ledger, executions, hold, by_process)
+        yield Served(asker, connections, ledger, executions, hold, unanswered, by_process)
 
 
 def round_of(served: Served, pair: tuple[str, str]) -> Counter[str]:
