@@ -23,6 +23,7 @@ from grants.client import client_assertion
 from grants.derive import derive, header_value
 from grants.state import RevocationKind, StateStore, open_state, revoked_by_now
 from tests.engine_taps import tap
+from tests.grants.state_worlds import start_valkey
 from tests.running_agent import Asker, RunningAgent, agent_home, decision_of, running_agent, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -138,6 +139,19 @@ class Clocked:
             self.executions += 1
 
         tap(engine, before=counted)
+
+
+@contextmanager
+def cache_at(kind: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """The settings of an agent whose cache is a file (``sqlite``), or a server of its own (``redis``)."""
+    if kind == "sqlite":
+        yield {}
+        return
+    server = start_valkey(folder / "valkey")
+    try:
+        yield {"cache_url": server.connection_url}
+    finally:
+        server.stop()
 
 
 @contextmanager

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from contract.extension import CACHE_KEY
-from tests.grants.state_worlds import start_valkey
-from tests.remote_agent.clocked_world import DATASET, Clocked, clocked
+from tests.remote_agent.clocked_world import DATASET, Clocked, cache_at, clocked
 
 pytestmark = pytest.mark.live
 
@@ -20,18 +19,11 @@ REUSE_S = 60
 @pytest.fixture(scope="module", params=["sqlite", "redis"])
 def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clocked]:
     folder = tmp_path_factory.mktemp("freshness")
-    if request.param == "sqlite":
-        with clocked(folder, None, agents=1) as world:
-            yield world
-        return
-    server = start_valkey(folder / "valkey")
-    try:
-        with clocked(folder, None, agents=1, cache_url=server.connection_url) as world:
-            store: Any = world.agents[0].lifecycle.service.cache.store
+    with cache_at(request.param, folder) as at, clocked(folder, None, agents=1, **at) as world:
+        store: Any = world.agents[0].lifecycle.service.cache.store
+        if hasattr(store, "_lanes"):
             store._lanes._budget_s = 10.0  # what is tested is not the budget
-            yield world
-    finally:
-        server.stop()
+        yield world
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from contract.extension import CACHE_KEY
 from control_plane.policy import PolicyAnswer, PolicyRequest
 from remote_agent.service import ServedDataset, World
 from tests.engine_taps import tap
+from tests.remote_agent.clocked_world import cache_at
 from tests.running_agent import Asker, RunningAgent, agent_home, decision_of, running_agent, task_of
 
 pytestmark = pytest.mark.live
@@ -125,12 +126,15 @@ class Changing:
         return self.agent.rows()[-1].cells
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
-    settings = agent_home(tmp_path_factory.mktemp("replaced") / "home")
-    with running_agent(settings) as agent:
-        pairs = itertools.permutations(range(1, 60), 2)
-        yield Changing(agent, Asker(settings, agent.url), agent.lifecycle.service.world, pairs, itertools.count())
+@pytest.fixture(scope="module", params=["sqlite", "redis"])
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Changing]:
+    """An agent whose results are stored in a file, and one whose results are at a server."""
+    folder = tmp_path_factory.mktemp("replaced")
+    with cache_at(request.param, folder) as at:
+        settings = agent_home(folder / "home", **at)
+        with running_agent(settings) as agent:
+            pairs = itertools.permutations(range(1, 60), 2)
+            yield Changing(agent, Asker(settings, agent.url), agent.lifecycle.service.world, pairs, itertools.count())
 
 
 @pytest.fixture

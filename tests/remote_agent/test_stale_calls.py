@@ -25,8 +25,7 @@ from evidence.provenance import verify_provenance
 from evidence.row import Kind
 from grants.state import RevocationKind
 from tests.engine_taps import tap
-from tests.grants.state_worlds import start_valkey
-from tests.remote_agent.clocked_world import CAPABILITY, DATASET, Clocked, clocked
+from tests.remote_agent.clocked_world import CAPABILITY, DATASET, Clocked, cache_at, clocked
 from tests.running_agent import RunningAgent, decision_of
 
 pytestmark = pytest.mark.live
@@ -59,16 +58,8 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @contextmanager
 def serving(folder: Path, kind: str) -> Iterator[Clocked]:
-    if kind == "sqlite":
-        with clocked(folder, None) as world:
-            yield patient(world)
-        return
-    server = start_valkey(folder / "valkey")
-    try:
-        with clocked(folder, None, cache_url=server.connection_url) as world:
-            yield patient(world)
-    finally:
-        server.stop()
+    with cache_at(kind, folder) as at, clocked(folder, None, **at) as world:
+        yield patient(world)
 
 
 def patient(world: Clocked) -> Clocked:
