@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from benchmarks import cache, calls, evidence, grants, queries, results, rubbish, state
+from benchmarks import cache, calls, evidence, grants, queries, results, rubbish, state, workers
 from benchmarks.report import Section
 
 RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
@@ -23,6 +23,7 @@ SECTIONS: Final[dict[str, Callable[..., Section]]] = {
     "results": results.measure,
     "rubbish": rubbish.measure,
     "state": state.measure,
+    "workers": workers.measure,
 }
 
 

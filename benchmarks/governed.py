@@ -47,10 +47,11 @@ class Governed:
         self._descriptor = load_registry(settings.datasets).datasets[DATASET]
         self._pairs = itertools.cycle((a, b) for a in range(1, 200) for b in range(1, 200) if a != b)
 
-    def serve(self, *, core: int) -> Server:
+    def serve(self, *, core: int | None, workers: int = 1) -> Server:
         port = free_port()
         command = [str(Path(sys.executable).parent / "dataset-agent"), "serve", "--port", str(port)]
-        return Server.start(command, port, core=core, env={"DATASET_AGENT_HOME": str(self._settings.home)})
+        settings = {"DATASET_AGENT_HOME": str(self._settings.home), "DATASET_AGENT_WORKERS": str(workers)}
+        return Server.start(command, port, core=core, env=settings)
 
     def call(self, pair: int | tuple[int, int]) -> bytes:
         first, second = (1, 2) if isinstance(pair, int) else pair

@@ -26,14 +26,15 @@ class Server:
         return cls.start([sys.executable, "-m", module, str(port)], port, core=core, env={})
 
     @classmethod
-    def start(cls, command: list[str], port: int, *, core: int, env: dict[str, str]) -> Server:
+    def start(cls, command: list[str], port: int, *, core: int | None, env: dict[str, str]) -> Server:
+        """On one core, or on those of this process."""
         process = subprocess.Popen(
             command,
             env=os.environ
             | {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false", "PYTHONWARNINGS": "ignore::UserWarning"}
             | env,
             stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+            preexec_fn=None if core is None else lambda: os.sched_setaffinity(0, {core}),
         )
         server = cls(port, process)
         deadline = time.monotonic() + START_S

@@ -188,6 +188,7 @@ class Settings(BaseSettings):
         default="UTC", description="The time zone of people who name none, by its IANA name."
     )
     model: str | None = Field(default=None, description="A model that proposes the typed intent; default: none.")
+    workers: int = Field(default=1, ge=1, le=64, description="Processes that serve one dataset agent together.")
     host: str = Field(default="127.0.0.1", description="Bind address of serve, root and policy serve.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="WARNING", description="Log level.")
 

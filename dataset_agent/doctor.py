@@ -178,8 +178,13 @@ async def _agent(settings: Settings) -> Finding:
     if report.get("outdated"):
         advice = f"{report['outdated']} of its datasets are served as before an edit that cannot be used: see the datasets above"
         return Finding(name, "broken", advice)
-    silent = report.get("cache") == "unavailable"
-    return Finding(name, "ok", "its cache store does not answer just now: every call runs" if silent else "")
+    workers, serving, restarted = (report.get(f"workers{part}") for part in ("", "_serving", "_restarted"))
+    if serving != workers:
+        return Finding(name, "broken", f"{serving} of its {workers} workers serve: its log says why the others ended")
+    if report.get("cache") == "unavailable":
+        return Finding(name, "ok", "its cache store does not answer just now: every call runs")
+    ended = f"{restarted} of its workers ended and were started again: its log says why"
+    return Finding(name, "ok", ended if restarted else "")
 
 
 async def _readiness(url: str) -> Any:

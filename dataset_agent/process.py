@@ -119,7 +119,7 @@ async def serve_app(
     ``reload --wait``; it is gone when the process ends. Raises ``KeyboardInterrupt`` after a
     drain that SIGINT asked for.
     """
-    server = _Server(uvicorn.Config(OneLength(app), **server_settings()))
+    server = DrainingServer(uvicorn.Config(OneLength(app), **server_settings()))
     loop = asyncio.get_running_loop()
     pending: set[asyncio.Future[None]] = set()
     port, newest = listener.getsockname()[1], 0.0
@@ -164,7 +164,7 @@ async def serve_app(
         raise KeyboardInterrupt
 
 
-class _Server(uvicorn.Server):
+class DrainingServer(uvicorn.Server):
     """uvicorn's server, which ends by returning: uvicorn itself would kill the process with the signal it got."""
 
     interrupted = False

@@ -50,6 +50,8 @@ def _tell(process: Running, waited: bool) -> None:
         say(f"{process}: asked to reload")
         return
     say(f"{process}: generation {process.state['generation']}")
+    if "workers" in process.state:  # only an agent of several has any
+        say(f"  workers: {process.state['workers_serving']} of {process.state['workers']} serve")
     names = process.state.get("datasets")  # only a dataset agent has any
     if names is not None:
         say(f"  serves: {', '.join(names) or 'no dataset'}")

@@ -14,6 +14,9 @@ from dataset_agent.console import note, print_json
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
 Host = Annotated[str | None, typer.Option(help="Bind address; default DATASET_AGENT_HOST.")]
 
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=64, help="Processes that serve together; default DATASET_AGENT_WORKERS.")
+]
 
 ReadyJson = Annotated[bool, typer.Option("--json", help="When ready, print where, as one JSON object for programs.")]
 

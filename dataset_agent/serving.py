@@ -10,19 +10,24 @@ from control_plane.identity import refuse_in_production
 from dataset_agent.configuration import check_datasets_folder, load_settings
 from dataset_agent.ledger_writer import ledger_writer
 from dataset_agent.process import address_of, advertised_address, bind_port, serve_app
-from dataset_agent.serve_options import Host, Port, ReadyJson, announce
+from dataset_agent.serve_options import Host, Port, ReadyJson, Workers, announce
+from dataset_agent.workers import serve_workers
 from remote_agent.app import create_app
 from remote_agent.lifecycle import Lifecycle
 
 
-def serve(port: Port = 8801, host: Host = None, as_json: ReadyJson = False) -> None:
+def serve(port: Port = 8801, host: Host = None, workers: Workers = None, as_json: ReadyJson = False) -> None:
     """Serve the dataset agent. SIGTERM drains; edits of the datasets folder, SIGHUP and `reload` re-read it."""
-    asyncio.run(_serve(load_settings(host=host), port, as_json))
+    settings = load_settings(host=host, workers=workers)
+    refuse_in_production(settings)
+    check_datasets_folder(settings)
+    if settings.workers > 1:
+        serve_workers(settings, port, as_json=as_json)
+    else:
+        asyncio.run(_serve(settings, port, as_json))
 
 
 async def _serve(settings: Settings, port: int, as_json: bool) -> None:
-    refuse_in_production(settings)
-    check_datasets_folder(settings)
     with (
         closing(bind_port(settings.host, port, found_by="DATASET_AGENT_URL")) as listener,
         ledger_writer(settings) as writer,
