@@ -7,12 +7,13 @@ it is no command of its own. Signals that end ``serve`` do not end it: whoever d
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import Final
 
 from contract.errors import DatasetAgentError
@@ -26,6 +27,8 @@ from grants.key_store import KeyName
 from grants.signers import open_signer
 from grants.trust import load_trust
 from remote_agent.own_ledger import open_ledger
+
+log = logging.getLogger(__name__)
 
 COMMAND: Final = (sys.executable, "-P", "-m", "dataset_agent.ledger_writer")
 _BACKLOG: Final = 64
@@ -65,11 +68,17 @@ def listening(address: str) -> Iterator[socket.socket]:
 
 @contextmanager
 def ledger_writer(settings: Settings) -> Iterator[WriterProcess | None]:
-    """A writer for the ledger of a process that serves; ``None`` where another process holds its key."""
-    if settings.remote_signer is not None:
-        yield None
-        return
-    with closing(WriterProcess(COMMAND)) as writer:
+    """A writer for the ledger of a process that serves; ``None`` where that writes itself.
+
+    It does where another process holds its key, and where a writer has no place to listen.
+    """
+    writer = None
+    if settings.remote_signer is None:
+        try:
+            writer = WriterProcess(COMMAND)
+        except OSError as error:
+            log.warning("the ledger is written by this process: %s", error)
+    with nullcontext() if writer is None else closing(writer):
         yield writer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 _SOONEST: Final = 0.5
 _LATEST: Final = 60.0
 _END_SECONDS: Final = 10.0
+_ADDRESS_BYTES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,12 @@ class WriterProcess:
     """
 
     def __init__(self, command: Sequence[str]) -> None:
+        """Raises ``OSError`` where there is no folder for it to listen in."""
         self._command = tuple(command)
         self._folder = Path(tempfile.mkdtemp(prefix="dataset-agent-"))
+        if len(os.fsencode(self.address)) > _ADDRESS_BYTES:
+            self._folder.rmdir()
+            raise OSError(f"the folder for temporary files, {self._folder.parent}, has too long a name for a socket")
         self._process: subprocess.Popen[bytes] | None = None
         self._pause = _SOONEST
         self._not_before = 0.0

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -321,3 +322,14 @@ def test_a_reply_that_is_cut_or_of_other_rows_gives_no_receipt(tmp_path: Path, c
         read_reply(told[:cut], ["t", "t"])
     with pytest.raises(InvalidFrame):
         read_reply(told, ["t"])
+
+
+def test_a_folder_whose_name_is_too_long_for_a_socket_is_told_and_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("long" * 25)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with pytest.raises(OSError, match="too long a name"):
+        WriterProcess(["unused"])
+    assert not any(deep.iterdir())
