@@ -42,7 +42,7 @@ from control_plane.admission_rules import (
     case_of,
     with_policies,
 )
-from control_plane.evaluator import Evaluator, EvaluatorTimeout, EvaluatorUnavailable
+from control_plane.evaluator import Evaluator, EvaluatorTimeout, EvaluatorUnavailable, InProcessEvaluator
 from control_plane.policy import PolicyAnswer, PolicyRequest
 
 __all__ = ["AdmissionRequest", "EvaluatorFailure", "RuleOutcome", "admit", "decide", "explain"]
@@ -66,13 +66,21 @@ def admit(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) ->
 async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
     """``admit`` with the evaluator's answer; rules 1 to 8 are settled without asking it.
 
-    Never raises for what an evaluator does: whatever it throws is unknown authority.
+    Never raises for what an evaluator does: whatever it throws is unknown authority. What the
+    policy set of this process granted before is not judged again (``admission_memo``).
     """
+    granted = evaluator.granted if isinstance(evaluator, InProcessEvaluator) else None
+    known = granted.find(request) if granted is not None else None
+    if known is not None:
+        return known
     early = _early(request)
     if early is not None:
         return early
     case = case_of(request)
-    return _judged(case, await _ask(evaluator, question_of(case)))
+    decision = _judged(case, await _ask(evaluator, question_of(case)))
+    if granted is not None:
+        granted.keep(request, decision)
+    return decision
 
 
 def explain(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) -> tuple[RuleOutcome, ...]:

@@ -248,10 +248,17 @@ def _effect(case: Case) -> Finding:
     return Reason.EFFECT_NOT_PERMITTED, f"the principal does not hold the effect {effect.value}"
 
 
-def _freshness(case: Case) -> Finding:
+def is_fresh(case: Case) -> bool:
+    """Whether the data are young enough for who asks and for the capability: all that hangs on the time."""
     asked, required = case.request.max_age_s, case.capability.freshness_requirement_s
+    if asked is None and required is None:
+        return True
     age = case.descriptor.age_s(case.request.now)
-    if not all(age <= limit for limit in (asked, required) if limit is not None):
+    return all(age <= limit for limit in (asked, required) if limit is not None)
+
+
+def _freshness(case: Case) -> Finding:
+    if not is_fresh(case):
         return Reason.FRESHNESS_UNSATISFIABLE, f"{case.descriptor.dataset} is older than the request allows"
     return None
 

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.principal import Principal
+from control_plane.admission_memo import Granted
 from control_plane.model_faults import faults_in
 from control_plane.policy import PolicyAnswer, PolicyRequest, PolicySet
 
@@ -69,6 +70,7 @@ class InProcessEvaluator:
         self._budget = budget
         self._clock = clock
         self._answers: dict[_Key, tuple[Principal, PolicyAnswer]] = {}
+        self.granted: Final = Granted()
 
     async def evaluate(self, request: PolicyRequest) -> PolicyAnswer:
         key = (
