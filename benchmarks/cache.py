@@ -39,12 +39,27 @@ def measure(blocks: int = 5, calls: int = 300) -> Section:
         module, why = None, str(error)
     with tempfile.TemporaryDirectory(prefix="dataset-agent-bench-") as folder, _valkey(module) as url:
         if module is None:
-            return asyncio.run(_measure(Path(folder), url, None, blocks, calls, why))
+            return _section(Path(folder), url, None, blocks, calls, why)
         with redisvl(url) as peer:
-            return asyncio.run(_measure(Path(folder), url, peer, blocks, calls, why))
+            return _section(Path(folder), url, peer, blocks, calls, why)
 
 
-async def _measure(folder: Path, url: str, peer: Redisvl | None, blocks: int, calls: int, why: str) -> Section:
+def _section(folder: Path, url: str, peer: Redisvl | None, blocks: int, calls: int, why: str) -> Section:
+    times, facts = asyncio.run(_lookups(url, blocks, calls))
+    if peer is None:
+        facts["redisvl"] = f"not measured: its environment cannot be made ({why})"
+    else:
+        facts |= {"entries": ENTRIES} | peer.facts()
+        for name in VECTORISERS:
+            times[CHECK.format(name)] = _checks(peer, name, blocks, max(calls // 10, 3))
+    sides = {name: Side(name, tuple(taken)) for name, taken in times.items()}
+    keyings = judge_keyings(folder, peer, tuple(VECTORISERS.items()))
+    figures = [*_figures(sides), *figures_of(keyings)]
+    return WorkloadSection("Result cache", "us", list(sides.values()), figures, facts, keyings=tuple(keyings))
+
+
+async def _lookups(url: str, blocks: int, calls: int) -> tuple[dict[str, list[tuple[float, ...]]], dict[str, Any]]:
+    """The times of every side that is ours, and facts of the machine."""
     lookups = Lookups(url)
     works = await lookups.works()
     times: dict[str, list[tuple[float, ...]]] = {work.name: [] for work in works}
@@ -55,17 +70,7 @@ async def _measure(folder: Path, url: str, peer: Redisvl | None, blocks: int, ca
                 times[work.name].append(taken)
     facts = machine() | {"valkey": await lookups.version(), "entry_bytes": lookups.sizes}
     await lookups.close()
-    if peer is None:
-        facts["redisvl"] = f"not measured: its environment cannot be made ({why})"
-    else:
-        facts |= {"entries": ENTRIES} | peer.facts()
-        for name in VECTORISERS:
-            peer_times = _checks(peer, name, blocks, max(calls // 10, 3))
-            times[CHECK.format(name)] = peer_times
-    sides = {name: Side(name, tuple(taken)) for name, taken in times.items()}
-    keyings = judge_keyings(folder, peer, tuple(VECTORISERS.items()))
-    figures = [*_figures(sides), *figures_of(keyings)]
-    return WorkloadSection("Result cache", "us", list(sides.values()), figures, facts, keyings=tuple(keyings))
+    return times, facts
 
 
 async def _block(work: Work, calls: int) -> tuple[float, ...]:
