@@ -16,6 +16,8 @@ _SCHEMA_VERSION: Final = 2
 # Text and blobs sort after every number, so these bounds also hold for them.
 _MAX_LIFE_S: Final = 86_400.0 * 366
 _MAX_SKEW_S: Final = 86_400.0
+# Whoever paused for as long after the end of its lease has its result dropped; another leads by then.
+_ABANDONED_S: Final = 600.0
 # B-tree splits and indexes need room that an entry's own size does not tell.
 _SLACK: Final = 0.9
 _BATCH: Final = 256
@@ -84,6 +86,11 @@ def make_room(db: sqlite3.Connection, need: int, *, max_bytes: int, now: float) 
         if not victims:
             return
         db.executemany("DELETE FROM entries WHERE rowid = ?", victims)
+
+
+def forget_leases(db: sqlite3.Connection, now: float) -> None:
+    """Delete the leases that nobody released, as those of processes that were killed."""
+    db.execute("DELETE FROM leases WHERE exp <= ? OR exp > ?", (now - _ABANDONED_S, now + _MAX_SKEW_S))
 
 
 def _bytes_used(db: sqlite3.Connection) -> int:

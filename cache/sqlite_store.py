@@ -12,7 +12,7 @@ from typing import Final
 
 from cache.allowance import Limit
 from cache.entry import HEAD_BYTES
-from cache.sqlite_file import create_private, faults, identity, make_room, prepare
+from cache.sqlite_file import create_private, faults, forget_leases, identity, make_room, prepare
 from cache.store import OutOfTime, StoredEntry, StoreStats, StoreUnavailable
 
 READ_WAIT_S: Final = 0.05
@@ -20,6 +20,7 @@ READ_WAIT_S: Final = 0.05
 WRITE_WAIT_S: Final = 0.25
 _QUEUE_S: Final = 10.0
 """For a thread, and for those who write before."""
+SWEEP_EVERY_S: Final = 60.0
 _PAGE_ROWS: Final = 500
 _TOUCHES: Final = 1_024
 # ``?1`` is the largest entry that ``put`` stores.
@@ -53,6 +54,7 @@ class SqliteStore:
         self._writer: sqlite3.Connection | None = None
         self._names = tuple(f"{path}{suffix}" for suffix in ("", "-wal", "-shm"))
         self._files: tuple[tuple[int, int] | None, ...] = ()
+        self._swept = 0.0
 
     async def get(self, key: str, *, now: float) -> bytes | None:
         # On the loop's thread: a read takes microseconds, and WAL readers never wait for a writer.
@@ -146,6 +148,9 @@ class SqliteStore:
                 "WHERE owner = excluded.owner OR exp <= ?4 OR exp > 2 * ?3 - ?4",
                 (key, owner, exp, now),
             )
+            if not self._swept <= now < self._swept + SWEEP_EVERY_S:
+                forget_leases(db, now)
+                self._swept = now
             return taken.rowcount == 1
 
     def _renew(self, key: str, owner: str, exp: float) -> bool:

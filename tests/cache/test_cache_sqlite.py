@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,31 @@ async def test_use_does_not_lengthen_a_life(store: SqliteStore, path: Path) -> N
 async def test_an_entry_of_a_quarter_of_the_bound_is_not_held(store: SqliteStore) -> None:
     assert not await put(store, "a", MIB // 4 + 1)
     assert await put(store, "b", MIB // 4)
+
+
+async def test_leases_that_nobody_releases_are_swept_once_a_minute_and_others_stay(
+    store: SqliteStore, path: Path
+) -> None:
+    def leases() -> set[str]:
+        with closing(sqlite3.connect(path)) as db:
+            return {key for (key,) in db.execute("SELECT key FROM leases")}
+
+    async def lease(name: str, now: float) -> None:
+        assert await store.lease(name, f"owner of {name}", life_s=10, now=now)
+
+    await lease("killed", NOW)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("INSERT INTO leases VALUES ('foreign', 'o', 'soon'), ('far', 'o', ?)", (NOW + 1e9,))
+    await lease("paused", NOW + 500)
+    assert leases() == {"killed", "paused"}
+    await lease("working", NOW + 555)
+    assert await store.renew("working", "owner of working", life_s=100, now=NOW + 555)
+    await lease("too soon", NOW + 559)
+    assert leases() == {"killed", "paused", "working", "too soon"}
+    await lease("last", NOW + 615)
+    assert leases() == {"paused", "working", "too soon", "last"}
+    assert await store.put("paused", b"entry", exp=NOW + 900, now=NOW + 615, owner="owner of paused")
+    assert not await store.put("killed", b"entry", exp=NOW + 900, now=NOW + 615, owner="owner of killed")
 
 
 async def test_hits_are_counted_per_entry(store: SqliteStore) -> None:
