@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from contract import canonical
 from contract.authority import Authority
 from contract.call import Call
 from contract.canonical import InvalidJson, b64url, canonical_json, check_shape, digest, parse_json, unb64url
@@ -103,6 +104,21 @@ def test_the_cost_of_a_body_is_bounded_without_parsing_it() -> None:
     ):
         with pytest.raises(InvalidJson):
             check_shape(hostile, max_values=200)
+
+
+@given(st.lists(st.sampled_from([b"[", b"]", b"{", b'"', b"\\", b",", b"9" * 150, b"x"]), max_size=12).map(b"".join))
+def test_a_body_is_let_through_at_a_glance_only_where_a_closer_look_lets_it_through(body: bytes) -> None:
+    def refused() -> bool:
+        try:
+            check_shape(body, max_values=5, max_depth=3)
+        except InvalidJson:
+            return True
+        return False
+
+    glanced = refused()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(canonical, "_has_little", lambda *_: False)
+        assert refused() is glanced
 
 
 @pytest.mark.parametrize(
