@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from cache.allowance import beside_calls
 from cache.breaker import Breaker
 from cache.store import CacheStore, StoreUnavailable
 from contract.result import CacheOutcome
@@ -48,7 +49,9 @@ class Tally:
         if store is None or not deltas:
             return
         try:
-            await self._breaker.call(lambda: store.count(deltas))
+            # Its timer was set within a call, and what that one has left to wait is nothing to it.
+            with beside_calls():
+                await self._breaker.call(lambda: store.count(deltas))
         except StoreUnavailable:
             self._unflushed.update(deltas)
 

@@ -72,6 +72,20 @@ async def test_what_goes_on_beside_a_call_takes_nothing_of_it() -> None:
         assert left() == LEFT_S
 
 
+async def test_counters_are_added_to_the_stores_whatever_the_call_has_left_that_set_the_timer(
+    store: CacheStore, keys: CacheKeys
+) -> None:
+    results = ResultCache(store, keys)
+    with one_call(LEFT_S):
+        await results.find(make_authority(), make_intent(), freshness_class="standard", max_age_s=None, now=NOW)
+        allowance = present()
+        assert allowance is not None
+        allowance.left = 0.0
+        await results.flush()
+    assert dict((await store.stats()).counters) == {"absent": 1}
+    await results.close()
+
+
 async def test_time_in_which_the_loop_is_busy_is_not_waited_for_the_store() -> None:
     with one_call(LEFT_S):
         async with Limit(PATIENCE_S):
