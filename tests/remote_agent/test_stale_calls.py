@@ -9,7 +9,7 @@ import asyncio
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -217,32 +217,75 @@ def test_64_at_once_over_two_processes_are_one_refresh(world: Clocked) -> None:
     assert (len(refreshes(world)) - before, world.executions) == (1, 2)
 
 
+@contextmanager
+def put_off(agent: RunningAgent) -> Iterator[list[Callable[[], None]]]:
+    """What an agent would begin behind its answers inside is begun when the test says so."""
+    refreshes: Any = agent.lifecycle.service.refreshes
+    begin, put = refreshes.begin, list[Callable[[], None]]()
+
+    def later(key: str, work: Any) -> bool:
+        async def now() -> None:
+            assert begin(key, work)
+
+        put.append(lambda: agent.run(now()))
+        return True
+
+    refreshes.begin = later
+    try:
+        yield put
+    finally:
+        refreshes.begin = begin
+
+
 def test_who_was_too_late_for_the_refresh_of_another_process_runs_nothing(world: Clocked) -> None:
     arguments, before = world.fresh(), len(refreshes(world))
     outcome(world, arguments)
     world.move(REUSE_S + 1)
-    late = world.agents[1].lifecycle.service.refreshes
-    begun: list[Any] = []
-
-    def later(key: str, work: Any) -> bool:
-        begun.append((key, work))
-        return True
-
-    inner, late.begin = late.begin, later  # type: ignore[method-assign]
-    try:
+    with put_off(world.agents[1]) as put:
         assert told(world, arguments, world.agents[1])["outcome"] == "STALE"
-    finally:
-        late.begin = inner  # type: ignore[method-assign]
     assert told(world, arguments)["outcome"] == "STALE"
     settled(world)
-    ((key, work),) = begun
-
-    async def now() -> None:
-        assert late.begin(key, work)
-
-    world.agents[1].run(now())
+    (begin,) = put
+    begin()
     settled(world)
     assert (len(refreshes(world)) - before, world.executions) == (1, 2)
+
+
+def revoked(world: Clocked) -> Reason:
+    world.revoke(RevocationKind.SUBJECT, "u-eng-01")
+    return Reason.GRANT_REVOKED
+
+
+def replaced(world: Clocked) -> Reason:
+    allow(world, ALLOWED_S, "newer")
+    return Reason.UNKNOWN_DATASET_REVISION
+
+
+def withdrawn(world: Clocked) -> Reason:
+    for agent in world.agents:
+        service = agent.lifecycle.service
+        service.world = replace(service.world, datasets={})
+    return Reason.MISSING_DESCRIPTOR
+
+
+@pytest.mark.parametrize("change", [revoked, replaced, withdrawn])
+def test_what_is_not_allowed_any_more_when_a_refresh_begins_runs_nothing(
+    world: Clocked, change: Callable[[Clocked], Reason]
+) -> None:
+    arguments, before = world.fresh(), len(refreshes(world))
+    outcome(world, arguments)
+    world.move(REUSE_S + 1)
+    with put_off(world.agents[0]) as put:
+        assert outcome(world, arguments) == "STALE"
+    reason = change(world)
+    try:
+        (begin,) = put
+        begin()
+        settled(world)
+        (row,) = refreshes(world)[before:]
+        assert (row["reason"], row["execution_id"], world.executions) == (reason.value, None, 1)
+    finally:
+        world.move(10)  # grants that are issued from now on are younger than a revocation
 
 
 @pytest.mark.parametrize(("stale_s", "allowed_s"), [(STALE_S, 0), (None, ALLOWED_S), (10, ALLOWED_S), (STALE_S, 10)])
