@@ -39,9 +39,10 @@ def ask(asker: Asker) -> dict[str, Any]:
     return asker.ask("purification-batches", "compare_batches", COMPARE)
 
 
-def test_a_writer_killed_under_load_loses_and_doubles_no_row_and_is_started_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_writer_killed_under_load_loses_and_doubles_no_row_and_is_started_again(tmp_path: Path, workers: str) -> None:
     settings = agent_home(tmp_path)
-    with served("serve", HOME=str(tmp_path)) as serving:
+    with served("serve", "--workers", workers, HOME=str(tmp_path)) as serving:
         asker = Asker(settings, serving.url)
         ask(asker)
         killed = set()
