@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
+from cache.entry import EntryError, open_sealed, split
 from cache.keys import CacheKeys
 from cache.partition import Partition
 from contract.result import CacheOutcome, Execution, ResultDocument
 
 MissReason = Literal["absent", "expired", "too_old", "integrity", "unavailable", "off"]
+SKEW_S: Final = 5.0
+_log = logging.getLogger("dataset_agent.cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,10 @@ class Hit:
     def key(self) -> str | None:
         """``None`` for restricted capabilities."""
         return self.outcome.key
+
+    @property
+    def reason(self) -> Literal["hit", "stale"]:
+        return "stale" if self.is_stale else "hit"
 
     @property
     def is_stale(self) -> bool:
@@ -61,3 +69,23 @@ class Place:
         if self.partition.restricted:
             return CacheOutcome("WITHHELD")
         return CacheOutcome(outcome, None if outcome == "OFF" else self.key, derived)
+
+
+def judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now: float) -> Hit | Miss:
+    """Whether what is stored at ``place`` may be served ``now``; ``ResultCache.look`` says when."""
+    try:
+        header, end = split(entry)
+        document, execution = open_sealed(entry, end, key=place.key, partition_id=place.partition.id, keys=place.keys)
+    except EntryError as error:
+        _log.error("cache entry %s failed its integrity check: %s", place.key, error)
+        return place.miss("integrity")
+    # Opened before it is judged: what somebody else wrote into a header is told as such, not as its age.
+    # A header from the future comes from a clock that was wrong: its age means nothing.
+    if header.started > now + SKEW_S:
+        return place.miss("expired")
+    is_stale = now >= header.exp
+    if is_stale and (place.partition.restricted or now >= header.exp + min(stale_s, header.stale_s)):
+        return place.miss("expired")
+    if max_age_s is not None and now - header.started > max_age_s:
+        return place.miss("too_old")
+    return Hit(document, execution, place.told("STALE" if is_stale else "HIT", derived=document.derived))

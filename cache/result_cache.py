@@ -13,10 +13,10 @@ from typing import Final, Literal, TypeVar
 
 from cache.aside import Aside
 from cache.breaker import Breaker, Changed, LeftAlone
-from cache.entry import EntryError, Header, open_sealed, seal, split
+from cache.entry import EntryError, Header, seal
 from cache.family import Families, Family, Source
 from cache.flight import Flights, Run
-from cache.found import Hit, Miss, MissReason, Place
+from cache.found import Hit, Miss, MissReason, Place, judged
 from cache.keys import CacheKeys
 from cache.partition import entry_key, hidden_parts, partition, plain
 from cache.store import CacheStore, StoreUnavailable
@@ -28,7 +28,6 @@ from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 __all__ = ["Hit", "Miss", "MissReason", "Place", "ResultCache"]
 
 MAX_RESULT_BYTES: Final = 2**20
-SKEW_S: Final = 5.0
 PATIENCE_S: Final = 10.0
 T = TypeVar("T")
 Derive = Callable[[], Awaitable[Hit | None]]
@@ -84,22 +83,6 @@ class ResultCache:
     def take_over(self, keys: CacheKeys) -> None:
         """Look up and write under ``keys`` from now on; what was stored before is found no more, and expires."""
         self._keys = keys
-
-    async def would(
-        self,
-        authority: Authority,
-        intent: Intent,
-        *,
-        freshness_class: str,
-        max_age_s: int | None,
-        now: float,
-        stale_s: int = 0,
-    ) -> Literal["hit", "stale"] | MissReason:
-        """What ``find`` would find, in a word; nothing is counted, and no row handed out."""
-        found = await self.look(
-            authority, intent, freshness_class=freshness_class, max_age_s=max_age_s, now=now, stale_s=stale_s
-        )
-        return found.reason if isinstance(found, Miss) else "stale" if found.is_stale else "hit"
 
     async def find(
         self,
@@ -173,7 +156,7 @@ class ResultCache:
             return place.miss("unavailable")
         if entry is None:
             return place.miss("absent")
-        return _judged(entry, place, max_age_s, stale_s, now)
+        return judged(entry, place, max_age_s, stale_s, now)
 
     async def keep(
         self,
@@ -332,22 +315,3 @@ class ResultCache:
             await self.store.close()
         except StoreUnavailable as error:
             _log.warning("cache store did not close: %s", error)
-
-
-def _judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now: float) -> Hit | Miss:
-    try:
-        header, end = split(entry)
-        document, execution = open_sealed(entry, end, key=place.key, partition_id=place.partition.id, keys=place.keys)
-    except EntryError as error:
-        _log.error("cache entry %s failed its integrity check: %s", place.key, error)
-        return place.miss("integrity")
-    # Opened before it is judged: what somebody else wrote into a header is told as such, not as its age.
-    # A header from the future comes from a clock that was wrong: its age means nothing.
-    if header.started > now + SKEW_S:
-        return place.miss("expired")
-    is_stale = now >= header.exp
-    if is_stale and (place.partition.restricted or now >= header.exp + min(stale_s, header.stale_s)):
-        return place.miss("expired")
-    if max_age_s is not None and now - header.started > max_age_s:
-        return place.miss("too_old")
-    return Hit(document, execution, place.told("STALE" if is_stale else "HIT", derived=document.derived))

@@ -95,7 +95,7 @@ async def _explained(
         )
         return hidden_parts(where, intent, keys=under)
 
-    reason: str = await results.would(
+    looked = await results.look(
         authority,
         intent,
         freshness_class=freshness,
@@ -103,6 +103,7 @@ async def _explained(
         now=now,
         stale_s=stale_s(authority, call),
     )
+    reason: str = looked.reason
     source = None
     if reason not in ("hit", "stale", "unavailable", "off"):
         most = settings.max_result_bytes
