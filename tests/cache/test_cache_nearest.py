@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,7 +169,7 @@ async def test_an_entry_of_an_earlier_form_tells_no_parts(
     assert entry is not None
     header, _ = split(entry)
     bare = seal(
-        replace(header, kid=""), make_document(), make_execution(), key=key, partition_id=view.partition, keys=keys
+        header._replace(kid=""), make_document(), make_execution(), key=key, partition_id=view.partition, keys=keys
     )
     await store.put(key, bare, exp=NOW + 60, now=NOW)
     assert await parts_of(store, view, keys, now=NOW) == {}
