@@ -203,6 +203,8 @@ class _Account:
             return False
         word, before, after = neighbour(stem(said)), self._said.beside(at, -1), self._said.beside(at, 1)
         pairs = self._published.pairs
+        if said in ("each", "every") and after == HERE:
+            return False
         if (word, after) in pairs or (place is not None and (word, HERE) in pairs):
             return True
         if place is None and word not in GROUPING and (before, word) in pairs:

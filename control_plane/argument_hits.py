@@ -26,6 +26,7 @@ ISO: Final = {
     SqlType.DATETIME: re.compile(rf"(?<![\w-])\d{{4}}-\d{{2}}-\d{{2}}[T ]{_CLOCK}(?![\w:+-])"),
     SqlType.TIME: re.compile(rf"(?<![\w:-]){_CLOCK}(?![\w:])"),
 }
+_GAP: Final = re.compile(r"[\s_'’.-]{1,3}|/")
 _DAYS: Final = {"today": 0, "yesterday": 1}
 
 
@@ -61,7 +62,7 @@ def hits_of(
     parameter's only where nothing else is: of *step totals per site* the site.
     """
     if parameter.values:
-        hits = _value_hits(asked, parameter)
+        hits = _value_hits(question, asked, parameter)
         apart = [hit for hit in hits if not _is_within(hit, asked, phrases)]
         return apart or hits
     if parameter.pattern is not None:
@@ -133,7 +134,15 @@ def _piece(parameter: Parameter, raw: str, start: int) -> Hit | None:
     return None if value is None else Hit(value, start, start + len(text))
 
 
-def _value_hits(asked: Sequence[Word], parameter: Parameter) -> list[Hit]:
+def is_unbroken(question: str, stretch: Sequence[Word]) -> bool:
+    """Whether nothing that tells something, such as ``%`` or a comma, stands between the words of a phrase."""
+    return all(
+        _GAP.fullmatch(question, word.end, after.start) is not None
+        for word, after in zip(stretch, stretch[1:], strict=False)
+    )
+
+
+def _value_hits(question: str, asked: Sequence[Word], parameter: Parameter) -> list[Hit]:
     """Values and synonyms as whole phrases; a longer phrase hides the shorter ones inside it."""
     text = tuple(word.stem for word in asked)
     phrases = {(phrase, value) for value in parameter.values for phrase in names_of(parameter, value) if phrase}
@@ -142,7 +151,8 @@ def _value_hits(asked: Sequence[Word], parameter: Parameter) -> list[Hit]:
     for phrase, value in sorted(phrases, key=lambda item: (-len(item[0]), item)):
         for at in range(len(text) - len(phrase) + 1):
             places = range(at, at + len(phrase))
-            if text[at : at + len(phrase)] == phrase and taken.isdisjoint(places):
+            is_said = text[at : at + len(phrase)] == phrase and is_unbroken(question, asked[at : at + len(phrase)])
+            if is_said and taken.isdisjoint(places):
                 taken.update(places)
                 hits.append(Hit(value, asked[at].start, asked[at + len(phrase) - 1].end))
     return sorted(hits, key=lambda hit: hit.start)

@@ -135,7 +135,7 @@ def _of_shape(
     used = {stem for hit in taken for stem in stems(question[hit.start : hit.end])}
     named = {hit.value for group, hits in zip(groups, claims, strict=True) if group[0].pattern for hit in hits}
     identifiers = sum(any(char.isdigit() for char in str(value)) for value in named)
-    flags = {item.name: flag_hits(asked, item) for item in parameters}
+    flags = {item.name: flag_hits(question, asked, item) for item in parameters}
     for name, said_of in flags.items():
         if len({hit.value for hit in said_of}) == 1:
             values[name] = said_of[0].value

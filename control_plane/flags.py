@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from contract.schema import Parameter, SqlType
-from control_plane.argument_hits import Hit
+from control_plane.argument_hits import Hit, is_unbroken
 from control_plane.memo_words import Token, singular, tokens
 from control_plane.words import Word
 
@@ -24,7 +24,7 @@ def subject_of(parameter: Parameter) -> tuple[tuple[str, ...], bool]:
     return tuple(part for part in parts if part not in _FLAG_STEMS | _FLIPPED), not _FLIPPED.isdisjoint(parts)
 
 
-def flag_hits(asked: Sequence[Word], parameter: Parameter) -> list[Hit]:
+def flag_hits(question: str, asked: Sequence[Word], parameter: Parameter) -> list[Hit]:
     """Every stretch that says the one or the other of a BOOL parameter, in order."""
     if parameter.type is not SqlType.BOOL or parameter.repeated:
         return []
@@ -34,7 +34,8 @@ def flag_hits(asked: Sequence[Word], parameter: Parameter) -> list[Hit]:
     hits: list[Hit] = []
     for at in range(len(text) - size + 1 if subject else 0):
         said = asked[at].text.casefold()
-        if tuple(text[at + 1 : at + size]) == subject and said in WITH | WITHOUT:
+        is_said = tuple(text[at + 1 : at + size]) == subject and is_unbroken(question, asked[at : at + size])
+        if is_said and said in WITH | WITHOUT:
             hits.append(Hit((said in WITH) != flipped, asked[at].start, asked[at + size - 1].end))
     return hits
 

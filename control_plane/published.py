@@ -16,7 +16,7 @@ from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import find_text
 from control_plane.memo_terms import COUNTS, NEGATIONS
 from control_plane.memo_words import Token, tokens
-from control_plane.reader_terms import GROUPING, IDLE, POLAR, RELATIONS
+from control_plane.reader_terms import GROUPING, IDLE, PASSED, POLAR, RELATIONS, TELLING
 from control_plane.words import stem, stems
 
 HERE: Final = "\ue000"
@@ -59,7 +59,9 @@ class Published:
         named = [capability.name, *capability.keywords, *(period.name for period in capability.periods)]
         columns = [column.name for column in capability.results]
         examples = [spelled(tokens(_example(example, descriptor, capability))) for example in capability.examples]
-        whole = {stems(text) for text in (*named, *columns)} | {tuple(example) for example in examples}
+        # *step_no* is the number of a step, and denies none.
+        shown = {phrase for phrase in map(stems, columns) if NEGATIONS.isdisjoint(phrase)}
+        whole = {stems(text) for text in named} | shown | set(examples)
         nouns = _content(stems(" ".join((descriptor.dataset, *descriptor.schemas))))
         own = {word for text in named for word in _content(stems(text))}
         prose = _content(stems(capability.description))
@@ -113,7 +115,7 @@ def _example(example: str, descriptor: DatasetDescriptor, capability: DatasetCap
 
 
 def _content(text: Iterable[str]) -> frozenset[str]:
-    return frozenset(word for word in text if word not in IDLE | RELATIONS and word != HERE and not _DIGIT.search(word))
+    return frozenset(word for word in text if word not in IDLE | TELLING and word != HERE and not _DIGIT.search(word))
 
 
 def _values(capability: DatasetCapability) -> frozenset[str]:
@@ -135,7 +137,7 @@ def _words(texts: Iterable[str]) -> frozenset[str]:
 
 
 def _pairs(text: Sequence[str]) -> Iterable[tuple[str, str]]:
-    telling = [neighbour(word) for word in text if word not in IDLE | COUNTS.keys()]
+    telling = [neighbour(word) for word in text if word not in PASSED | COUNTS.keys()]
     for at, word in enumerate(telling):
         if word not in RELATIONS or word in NEGATIONS:
             continue

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from control_plane.memo_terms import ASKING, EXTREMES, NEGATIONS, NEUTRAL, RESTRICTING, STRUCTURE, TIMES
+from control_plane.memo_terms import (
+    ASKING,
+    COUNTS,
+    DAYS,
+    EXTREMES,
+    NEGATIONS,
+    NEUTRAL,
+    RESTRICTING,
+    SHIFTS,
+    SPANS,
+    STRUCTURE,
+    TIMES,
+)
 
 _IDLE_TEXT: Final = """
 a i my our us it its itself they them their these those have has had having may might should will shall so then
@@ -26,6 +38,14 @@ ASKED_AMOUNT: Final = frozenset(_ASKED_AMOUNT_TEXT.split())
 
 RELATIONS: Final = NEGATIONS | EXTREMES | RESTRICTING | STRUCTURE | frozenset(TIMES)
 POLAR: Final = NEGATIONS | EXTREMES | RESTRICTING
+
+_PASSED_TEXT: Final = "a all any its their my our"
+PASSED: Final = NEUTRAL | frozenset(_PASSED_TEXT.split())
+"""They may stand between a word of relation and what it relates."""
+
+_AMOUNT_TEXT: Final = "several many much few some numerous various half twice double triple once"
+TELLING: Final = RELATIONS | SHIFTS | SPANS | DAYS | frozenset(COUNTS) | frozenset(_AMOUNT_TEXT.split())
+"""They are never accounted for one by one, whatever text of a card they stand in."""
 
 _GROUPING_TEXT: Final = "by per each every"
 GROUPING: Final = frozenset(_GROUPING_TEXT.split())

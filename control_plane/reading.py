@@ -16,10 +16,12 @@ from typing import Final
 
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import FreeText
+from control_plane.reader_terms import IDLE
 from control_plane.words import ASKING_STEMS, content_stems, find_phrase, stems
 
 LEAST_SHARED: Final = 2
 LEAST_COVERED: Final = 0.5
+_IDLE_STEMS: Final = frozenset(stems(" ".join(sorted(IDLE))))
 _DIGIT: Final = re.compile(r"\d")
 
 
@@ -76,7 +78,7 @@ class Reading:
             counts[stem] = counts.get(stem, 0) + 1
         unknown = math.log(1 + 2 * max(1, len(known)))
         weights = {stem: math.log(1 + len(known) / count) / unknown for stem, count in counts.items()}
-        return cls(question, stems(question), plain(question) - ASKING_STEMS, weights)
+        return cls(question, stems(question), plain(question) - ASKING_STEMS - _IDLE_STEMS, weights)
 
     def weight(self, stem: str) -> float:
         return self.weights.get(stem, 1.0)

@@ -12,7 +12,7 @@ from control_plane.memo_telling import with_comparisons, with_negations
 from control_plane.memo_terms import COUNTS, side
 from control_plane.memo_words import Token, tokens
 from control_plane.published import HERE, Published, masked, merged, neighbour
-from control_plane.reader_terms import ASKED_AMOUNT, IDLE, NAMING, RELATIONS
+from control_plane.reader_terms import ASKED_AMOUNT, IDLE, NAMING, PASSED, RELATIONS
 from control_plane.words import stem, stems
 
 BOUNDS: Final = {"gt": "lower", "ge": "lower", "lt": "upper", "le": "upper"}
@@ -81,7 +81,7 @@ class Spoken:
         while 0 <= at < len(self.tokens):
             if at in self.places:
                 return HERE
-            if self.text(at) not in IDLE | COUNTS.keys():
+            if self.text(at) not in PASSED | COUNTS.keys():
                 return neighbour(stem(self.tokens[at].raw))
             at += step
         return ""
