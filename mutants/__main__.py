@@ -29,11 +29,12 @@ from mutants.plant import Mutant, mutants
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SEARCHED: Final = {
-    "cache": ("tests/cache",),
-    "contract": ("tests/contract", "tests/grants", "tests/attacks"),
+    "cache": ("tests/cache", "tests/remote_agent"),
+    "contract": ("tests/contract", "tests/grants", "tests/attacks", "tests/metrics", "tests/remote_agent"),
     "control_plane": ("tests/control_plane", "tests/root_agent", "tests/dataset_agent"),
     "delegation": ("tests/delegation", "tests/root_agent", "tests/remote_agent"),
     "evidence": ("tests/evidence", "tests/root_agent", "tests/dataset_agent"),
+    "metrics": ("tests/metrics", "tests/remote_agent"),
     "grants": ("tests/grants", "tests/extension", "tests/attacks", "tests/remote_agent", "tests/dataset_agent"),
     "queries": ("tests/queries", "tests/bigquery", "tests/governing"),
     "remote_agent": ("tests/attacks", "tests/remote_agent"),
@@ -46,6 +47,7 @@ NEAR: Final = {
     "cache/partition.py": ("cache_family", "cache_partition"),
     "contract/address.py": ("test_address", "provider", "published"),
     "contract/authority.py": ("authority",),
+    "contract/bearer_token.py": ("admin_token", "metrics_door"),
     "contract/call.py": ("test_call",),
     "contract/canonical.py": ("strict_json",),
     "contract/files.py": ("grants_keys", "run_files"),
@@ -130,6 +132,10 @@ NEAR: Final = {
     "queries/supplied.py": ("supplied_bounds", "supplied_load"),
     "queries/template.py": ("queries_template.", "queries_refused", "queries_bind", "supplied_load"),
     "queries/tokens.py": ("queries_tokens", "queries_foreign", "queries_refused", "queries_template."),
+    "metrics/folder.py": ("metrics_table",),
+    "cache/tally.py": ("metrics_told",),
+    "root_agent/measures.py": ("root_metrics",),
+    "remote_agent/measures.py": ("metrics_told",),
     "remote_agent/admin_query.py": ("admin_door",),
     "remote_agent/accounting.py": ("unwritable_row", "sealing_fails"),
     "remote_agent/answer.py": (

@@ -32,4 +32,5 @@ def same_template(one: BoundCall, other: BoundCall) -> bool:
 def _shape(authority: Authority) -> list[object]:
     """Everything of an authority but how it came about."""
     shaping = (field.name for field in fields(authority) if field.name not in _ORIGINS)
-    return [authority.principal.key, authority.principal.principal_class, *(getattr(authority, n) for n in shaping)]
+    who = authority.principal
+    return [who.key, who.tenant, who.principal_class, *(getattr(authority, name) for name in shaping)]

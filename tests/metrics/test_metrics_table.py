@@ -157,12 +157,13 @@ def test_a_file_that_means_something_else_is_begun_anew_by_its_owner_and_read_by
     assert len((tmp_path / "0.table").read_bytes()) == 40 + size_of(ALL)
 
 
-def test_a_table_of_another_release_is_not_added(tmp_path: Path) -> None:
+def test_a_table_of_another_release_is_not_added_and_not_gone_on_with(tmp_path: Path) -> None:
     other = (ENDS, OPEN, WORLD, Metric.by("t_seconds", Kind.HISTOGRAM, "Times.", "step", ("two", "one")))
     assert size_of(other) == size_of(ALL)
     assert layout_of(other) != layout_of(ALL)
-    TableFile(tmp_path, 1, other).table.numbers(OPEN).set(3)
+    TableFile(tmp_path, 1, other).table.times(other[3]).observe(0.1, ("two",))
     assert len(TableFile(tmp_path, 0, ALL).tables()) == 1
+    assert value(told(TableFile(tmp_path, 1, ALL).table), "t_seconds_count", step="one") == 0
 
 
 def test_a_place_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:

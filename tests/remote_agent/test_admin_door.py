@@ -336,7 +336,8 @@ async def test_more_than_a_few_at_once_are_asked_to_wait() -> None:
     waiting = [asyncio.create_task(door._one_by_one(slow, {})) for _ in range(8)]
     await asyncio.sleep(0)
     with pytest.raises(DatasetAgentError) as caught:
-        await door._one_by_one(slow, {})
+        async with asyncio.timeout(10):  # one too many would wait with the others
+            await door._one_by_one(slow, {})
     assert caught.value.code == "remote_agent.admin.busy"
     gate.set()
     assert await asyncio.gather(*waiting) == [{}] * 8
