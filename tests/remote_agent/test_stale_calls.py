@@ -19,11 +19,13 @@ from typing import Any
 import pytest
 
 from contract.extension import CACHE_KEY
+from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
 from control_plane.policy import PolicyAnswer, PolicyRequest
 from evidence.provenance import verify_provenance
 from evidence.row import Kind
 from grants.state import RevocationKind
+from remote_agent.admin_query import Asked
 from tests.engine_taps import tap
 from tests.remote_agent.clocked_world import CAPABILITY, DATASET, Clocked, cache_at, clocked
 from tests.running_agent import RunningAgent, decision_of
@@ -368,6 +370,21 @@ def test_whose_grant_is_revoked_gets_no_row_and_refreshes_nothing(world: Clocked
         assert (len(refreshes(world)) - before, world.executions) == (0, 1)
     finally:
         world.move(10)  # grants that are issued from now on are younger than the revocation
+
+
+def test_who_asks_why_is_told_which_it_is(world: Clocked) -> None:
+    arguments, agent = world.fresh(), world.agents[0]
+    asked = Asked("process_engineer", DATASET, CAPABILITY, arguments)
+    scope = world.asker().scope(DATASET, CAPABILITY, max_sensitivity=Sensitivity.INTERNAL)  # as a root agent asks
+    assert "artifacts" in world.ask(world.root_token(scope), arguments)
+    seen = []
+    for seconds in (0, REUSE_S + 1, ALLOWED_S):
+        world.move(seconds)
+        explained = agent.run(agent.lifecycle.desk().explain(asked))
+        seen.append((explained["outcome"], explained["reason"]))
+    assert seen == [("HIT", "hit"), ("STALE", "stale"), ("MISS", "expired")]
+    settled(world)
+    assert world.executions == 1
 
 
 @contextmanager

@@ -675,10 +675,15 @@ async def test_nothing_is_left_on_the_desk_or_in_sessions(root: RootAgent, world
     assert (len(root._desk), sessions.sessions) == (0, [])
 
 
-async def test_a_hit_counts_as_no_call_of_the_remotes_engine(root: RootAgent, world: RootWorld) -> None:
-    world.cache_outcome = "HIT"
+@pytest.mark.parametrize("outcome", ["HIT", "STALE"])
+async def test_a_stored_result_counts_as_no_call_of_the_remotes_engine(
+    root: RootAgent, world: RootWorld, outcome: str
+) -> None:
+    world.cache_outcome = outcome
     view = to_json(await ask(root, world))
-    assert (view["cache"]["outcome"], view["a2a_calls"]) == ("HIT", [])
+    assert (view["cache"]["outcome"], view["a2a_calls"]) == (outcome, [])
+    assert last_row(world)["cache"] == outcome
+    assert view["cache"].get("age_s") == (0.0 if outcome == "STALE" else None)
 
 
 async def test_many_askings_at_once_do_not_meet(root: RootAgent, world: RootWorld) -> None:
