@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contract.schema import Parameter, SqlType
+from control_plane.argument_hits import is_unbroken
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.period_hits import QUOTED, said_of_time, without_time
@@ -58,7 +59,7 @@ def find_text(question: str, descriptor: DatasetDescriptor, capability: DatasetC
     if not said:
         return None
     start, end = said[0].start, said[-1].end
-    said = _identifier(said, capability)
+    said = _identifier(said, capability) if is_unbroken(question, said) else said
     text = question[said[0].start : end]
     value = confirm(parameter, text)
     if value is None:

@@ -9,7 +9,7 @@ from contract.schema import Parameter
 from control_plane.argument_hits import Place
 from control_plane.free_text import LINK_STEMS
 from control_plane.memo_telling import with_comparisons, with_negations
-from control_plane.memo_terms import COUNTS, side
+from control_plane.memo_terms import COUNTS
 from control_plane.memo_words import Token, tokens
 from control_plane.published import HERE, Published, masked, merged, neighbour
 from control_plane.reader_terms import ASKED_AMOUNT, IDLE, NAMING, PASSED, RELATIONS
@@ -96,10 +96,11 @@ class Spoken:
         return len(at) == 2 and self.text(at[1] - 1) == "to"
 
     def side_of(self, at: int) -> str:
-        """Which bound the word before a number makes it: ``lower``, ``upper``, or neither."""
+        """Which bound the word before a number makes it: ``lower``, ``upper``, or none (``""``)."""
         before, earlier = self.text(at - 1), {token.text for token in self.tokens[: max(0, at - 1)]}
         if before in BOUNDS:
-            return BOUNDS[before]
+            # *Between 1 and below 4* is no range that is read.
+            return "neither" if self.text(at - 2) == "and" and "between" in earlier else BOUNDS[before]
         if (before == "and" and "between" in earlier) or (before == "to" and "from" in earlier):
             return "upper"
-        return "lower" if before in ("between", "from") else side(before)
+        return "lower" if before in ("between", "from") else ""
