@@ -174,6 +174,9 @@ NEAR: Final = {
     "remote_agent/joining.py": ("long_calls", "follow_ups", "watching", "half_calls"),
     "remote_agent/negotiate.py": ("negotiate_nothing", "unknown_people", "governed_calls", "tasks_and_cards"),
     "remote_agent/plugin.py": ("default_deny",),
+    "cache/found.py": ("cache_stale", "cache_results"),
+    "remote_agent/refresh.py": ("stale_calls",),
+    "remote_agent/refreshes.py": ("stale_calls",),
     "remote_agent/results.py": ("results_streamed", "results_fetched", "results_refused"),
     "remote_agent/results_door.py": ("results_refused", "results_fetched"),
     "remote_agent/results_range.py": ("results_fetched", "results_refused"),
@@ -185,7 +188,7 @@ NEAR: Final = {
         "results_streamed",
         "results_hop",
     ),
-    "remote_agent/reuse.py": ("never_stored", "freshness"),
+    "remote_agent/reuse.py": ("never_stored", "freshness", "stale_calls"),
     "remote_agent/spool.py": (
         "spool_find",
         "results_terms",

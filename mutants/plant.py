@@ -106,6 +106,7 @@ PROTECTED: Final = (
     "remote_agent/joining.py",
     "remote_agent/negotiate.py",
     "remote_agent/plugin.py",
+    "remote_agent/refresh.py",
     "remote_agent/results.py",
     "remote_agent/results_door.py",
     "remote_agent/results_range.py",

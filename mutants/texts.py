@@ -363,6 +363,40 @@ _TOLD: Final = (
     Text(_ROOT_MEASURES, "the time of a restricted asking", "        if not restricted:\n", "        if True:\n"),
     Text(_ROOT_MEASURES, "the time of a restricted call", 'restricted and node == "execute"', "False"),
 )
+_FOUND: Final = "cache/found.py"
+_RESULTS_KEPT: Final = "cache/result_cache.py"
+_REUSE: Final = "remote_agent/reuse.py"
+_REFRESHES: Final = "remote_agent/refreshes.py"
+_STALE: Final = (
+    Text(_FOUND, "a result without end", "is_stale = now >= header.exp", "is_stale = False"),
+    Text(_FOUND, "more than was stored for", "min(stale_s, header.stale_s)", "stale_s"),
+    Text(_FOUND, "more than is allowed", "min(stale_s, header.stale_s)", "header.stale_s"),
+    Text(_FOUND, "what is too old for the capability", "now - header.started > max_age_s", "False"),
+    Text(
+        _RESULTS_KEPT,
+        "a restricted result to be answered late",
+        "0 if place.partition.restricted else stale_s",
+        "stale_s",
+    ),
+    Text(_RESULTS_KEPT, "a store that forgets what may be answered", "exp=header.end", "exp=header.exp"),
+    Text(
+        _REUSE,
+        "a policy that does not allow it",
+        "min(call.parts()[0].descriptor.freshness.stale_s or 0, authority.decision.obligations.stale_s)",
+        "call.parts()[0].descriptor.freshness.stale_s or 0",
+    ),
+    Text(
+        _REUSE,
+        "a publisher who does not say so",
+        "min(call.parts()[0].descriptor.freshness.stale_s or 0, authority.decision.obligations.stale_s)",
+        "authority.decision.obligations.stale_s",
+    ),
+    Text("contract/scope.py", "a permit that does not allow it", "min(self.stale_s, other.stale_s)", "self.stale_s"),
+    Text("remote_agent/answer.py", "a refresh behind every answer", 'if told.cache.outcome == "STALE":', "if True:"),
+    Text(_REFRESHES, "one refresh beside another", "key in self._running or ", ""),
+    Text(_REFRESHES, "refreshes without end", " or len(self._running) >= self._most", ""),
+    Text(_REFRESHES, "a refresh after the end", "if self._closed or ", "if "),
+)
 TEXTS: Final[tuple[Text, ...]] = (
     *_STATE,
     *_KNOWLEDGE,
@@ -378,4 +412,5 @@ TEXTS: Final[tuple[Text, ...]] = (
     *_LEAVING,
     *_TOLD,
     *_OPERATED,
+    *_STALE,
 )

@@ -82,9 +82,12 @@ async def test_what_was_not_stored_to_be_answered_past_its_time_is_not(results: 
     assert await found(results, 60) == "expired"
 
 
-async def test_a_restricted_capability_has_no_time_but_its_own(results: ResultCache) -> None:
+async def test_a_restricted_capability_has_no_time_but_its_own(store: CacheStore, results: ResultCache) -> None:
     authority = make_authority(sensitivity=Sensitivity.RESTRICTED)
     await keep(results, authority=authority)
+    entry = await show(store, results.locate(authority, INTENT, freshness_class="60s").key, now=NOW)
+    assert entry is not None
+    assert (entry.fresh_for_s, entry.expires_in_s) == (60, 60)
     assert [await found(results, age, authority=authority) for age in (59, 60)] == ["WITHHELD", "expired"]
 
 

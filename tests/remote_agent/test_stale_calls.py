@@ -192,6 +192,19 @@ def test_the_reply_the_proof_and_both_rows_say_what_it_was(world: Clocked) -> No
     }
 
 
+def test_behind_any_other_answer_nothing_runs(world: Clocked) -> None:
+    arguments, before, service = world.fresh(), len(refreshes(world)), world.agents[0].lifecycle.service
+    service.cache_enabled = False
+    try:
+        assert outcome(world, arguments) == "OFF"
+    finally:
+        service.cache_enabled = True
+    settled(world)
+    assert [outcome(world, arguments), outcome(world, arguments)] == ["MISS", "HIT"]
+    settled(world)
+    assert (len(refreshes(world)) - before, world.executions) == (0, 2)
+
+
 def test_reading_it_lengthens_neither_time(world: Clocked) -> None:
     arguments = world.fresh()
     outcome(world, arguments)
