@@ -45,7 +45,7 @@ class Spoken:
     def is_small(self, at: int) -> bool:
         """A capital makes a name of any word (*US*, *column A*), but where a question or a sentence begins with it."""
         raw = self.tokens[at].raw
-        is_title = raw.istitle() and (len(raw) > 1 or at == 0)
+        is_title = raw[:1].isupper() and (raw[1:].islower() if len(raw) > 1 else at == 0)
         return raw.islower() or self._is_upper or is_title or raw == "I" or (raw.isupper() and len(raw) > _SHORT_NAME)
 
     def is_idle(self, at: int) -> bool:

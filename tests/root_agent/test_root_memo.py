@@ -205,11 +205,11 @@ async def test_questions_about_restricted_data_are_written_nowhere(remembering_w
 
 
 READ = "Compare batches B001 and B002"
-UNREAD = "Hello, kindly compare batch number B001 and batch number B002, thanks"
+UNREAD = "Compare batches B001:B002"  # the reader takes this for one word, and asks for both batches
 
 
 async def test_offline_words_that_are_not_read_are_given_a_proven_reading(remembering_world: RootWorld) -> None:
-    assert (await ask(remembering_world, UNREAD)).decision.reason is Reason.INTENT_NOT_UNDERSTOOD
+    assert (await ask(remembering_world, UNREAD)).decision.reason is Reason.ARGUMENTS_MISSING
     await ask(remembering_world, READ)
     answer = await ask(remembering_world, UNREAD)
     assert (answer.verdict, said(answer)) == (Verdict.GRANTED, GOOD["arguments"])
@@ -218,7 +218,8 @@ async def test_offline_words_that_are_not_read_are_given_a_proven_reading(rememb
 @pytest.mark.parametrize("text", [UNREAD.replace("B002", "B003"), UNREAD + ", but not B002", "never " + UNREAD])
 async def test_offline_words_that_mean_another_thing_stay_unread(remembering_world: RootWorld, text: str) -> None:
     await ask(remembering_world, READ)
-    assert (await ask(remembering_world, text)).decision.reason is Reason.INTENT_NOT_UNDERSTOOD
+    answer = await ask(remembering_world, text)
+    assert answer.decision.reason in (Reason.INTENT_NOT_UNDERSTOOD, Reason.ARGUMENTS_MISSING)
 
 
 async def test_offline_a_whole_reading_asks_no_memo(
