@@ -43,7 +43,7 @@ BUDGET: Final = 1.0
 PUT_BACK: Final = 300
 """Seconds by which a clock may be put back without any grant being refused for it."""
 SWEEP: Final = 64
-"""Leaves that nobody accepts any more, forgotten with every spend."""
+"""Leaves that nobody accepts any more, forgotten by a server with every spend."""
 
 
 class RevocationKind(StrEnum):

@@ -56,8 +56,8 @@ from grants.state_rows import REVOKE, TABLES, forget_leaves, holds_leaves, legib
 _REPLACED: Final = "the state file was replaced"
 LOG_BYTES: Final = 4 * 2**20
 """Size of the write-ahead log at which it is moved into the file."""
-SWEEP_EVERY: Final = 1.0
-"""Seconds of the memory's clock between two looks for leaves that may be forgotten."""
+SWEEP_EVERY: Final = 256
+"""Spends of a connection between two looks for leaves that may be forgotten."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,8 @@ class StateFile:
         self._files = Files(None, None, None)
         self._locked_files = self._files
         self._log_bytes = 0
-        self._swept = 0.0
+        self._spends = 0
+        self._hand = os.urandom(8).hex()
 
     @property
     def identity(self) -> Identity | None:
@@ -214,9 +215,10 @@ class StateFile:
         return reading.look(self._locked_files.opened.st_mtime_ns).header
 
     def _sweep(self, connection: sqlite3.Connection, clock: float) -> None:
-        """Once in ``SWEEP_EVERY``, and with every spend while there is more to forget than is forgotten at once."""
-        if not self._swept <= clock < self._swept + SWEEP_EVERY and forget_leaves(connection, clock):
-            self._swept = clock
+        """A hand goes round the leaves; it begins anywhere, or who never stays long would forget the first ones only."""
+        self._spends += 1
+        if self._spends >= SWEEP_EVERY:
+            self._hand, self._spends = forget_leaves(connection, self._hand, clock), 0
 
     def _rearmed(self, reading: Reading, now: float) -> Header:
         """Begin a memory, or go on after a loss."""

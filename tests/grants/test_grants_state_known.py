@@ -7,8 +7,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.verdict import Reason
-from grants import state_rows
+from grants import state_file, state_rows
 from grants.state import RevocationKind
 from grants.state_header import read_header
 from grants.state_known import MOST_KNOWN, Reading
@@ -205,47 +205,59 @@ async def test_an_instant_that_is_no_number_stops_whom_it_names(path: Path, othe
 # forgetting
 
 
-def _spent(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as tool:
-        return int(tool.execute("SELECT count(*) FROM spent").fetchone()[0])
-
-
-async def test_leaves_are_looked_through_once_a_second(path: Path) -> None:
-    store = SqliteState.open(path, now=NOW)
-    await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    later = NOW + 400
-    swept: Callable[[list[str]], int] = lambda told: sum(text.startswith("DELETE") for text in told)  # noqa: E731
-    for past, sweeps in ((0.0, 1), (0.3, 0), (0.9, 0), (1.0, 1), (1.5, 0), (2.1, 1)):
-        with statements_of(store) as told:
-            await store.spend(issued(later), policy=POLICY, now=later + past)
-        assert swept(told) == sweeps, past
-    await store.close()
-
-
-async def test_what_is_too_much_to_forget_at_once_is_forgotten_with_the_next_spends(
+async def test_leaves_are_looked_through_now_and_then_and_none_stays(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_rows, "SWEPT_AT_ONCE", 4)
+    monkeypatch.setattr(state_file, "SWEEP_EVERY", 4)
+    monkeypatch.setattr(state_rows, "LOOKED_AT", 8)
     store = SqliteState.open(path, now=NOW)
-    for _ in range(10):
+    for _ in range(50):
         await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
-    left = []
-    for _ in range(3):
-        await store.spend(issued(NOW + 400), policy=POLICY, now=NOW + 400)
-        left.append(_spent(path))
-    assert left == [7, 4, 3]
+    later, sweeps = NOW + 400, 0
+    for number in range(1, 61):
+        with statements_of(store) as told:
+            await store.spend(issued(later), policy=POLICY, now=later)
+        swept = any(text.startswith("DELETE") for text in told)
+        assert swept == ((50 + number) % 4 == 0)
+        sweeps += swept
+    with closing(sqlite3.connect(path)) as tool:
+        assert tool.execute("SELECT count(*) FROM spent WHERE until < ?", (later,)).fetchone() == (0,)
+        assert tool.execute("SELECT count(*) FROM spent").fetchone() == (60,)
+    assert sweeps == 15
     await store.close()
 
 
-async def test_a_memory_whose_clock_is_behind_the_one_before_is_swept_too(path: Path) -> None:
-    store = SqliteState.open(path, now=NOW)
-    await store.spend(issued(NOW + 9_000_000), policy=POLICY, now=NOW + 9_000_000)
-    for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        with suppress(FileNotFoundError):
-            name.unlink()
-    grants = [issued(NOW + 1_000 * turn) for turn in range(4)]
-    assert await refused(store, grants[0]) is Reason.REPLAY_MEMORY_LOST
-    for turn, grant in enumerate(grants[1:], 1):
-        await store.spend(grant, policy=POLICY, now=NOW + 1_000 * turn)
-    assert _spent(path) == 1
-    await store.close()
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.text("0123456789abcdef", min_size=1, max_size=4), st.booleans())),
+    st.integers(1, 9),
+    st.text("0123456789abcdef", max_size=3),
+)
+def test_a_hand_that_goes_round_twice_forgets_what_is_over_and_nothing_else(
+    leaves: list[tuple[str, bool]], looked_at: int, start: str
+) -> None:
+    held = {leaf: 1.0 if over else 9.0 for leaf, over in leaves}
+    with closing(sqlite3.connect(":memory:")) as db, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(state_rows, "LOOKED_AT", looked_at)
+        db.executescript(state_rows.TABLES)
+        db.executemany("INSERT INTO spent VALUES (?, ?)", held.items())
+        hand, rounds = start, 0
+        while rounds < 2:
+            before = {leaf for (leaf,) in db.execute("SELECT leaf FROM spent")}
+            hand = state_rows.forget_leaves(db, hand, 5.0)
+            assert len(before) - db.execute("SELECT count(*) FROM spent").fetchone()[0] <= looked_at
+            rounds += not hand
+        assert dict(db.execute("SELECT leaf, until FROM spent")) == {
+            leaf: until for leaf, until in held.items() if until > 5
+        }
+
+
+def test_a_file_of_an_earlier_release_loses_the_index_that_is_written_with_every_spend(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(
+            state_rows.TABLES.replace("DROP INDEX IF EXISTS spent_until", "CREATE INDEX spent_until ON spent (until)")
+        )
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(state_rows.TABLES)
+        assert db.execute("SELECT name FROM sqlite_master WHERE name = 'spent_until'").fetchall() == []

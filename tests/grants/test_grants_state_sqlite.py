@@ -82,7 +82,8 @@ async def test_where_no_boot_can_be_told_every_commit_is_synced(path: Path, monk
     await store.close()
 
 
-async def test_leaves_that_nobody_accepts_any_more_are_forgotten(path: Path) -> None:
+async def test_leaves_that_nobody_accepts_any_more_are_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_file, "SWEEP_EVERY", 2)
     store = SqliteState.open(path, now=NOW)
     for _ in range(5):
         await store.spend(accept(make_chain()), policy=POLICY, now=NOW)
