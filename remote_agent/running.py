@@ -54,6 +54,7 @@ class Running:
         self._started = False
         self._stopped = False
         self._was_stopped = False
+        self._waiting: list[asyncio.Future[None]] = []
         self._work = asyncio.create_task(self._go(answer))
         self._work.add_done_callback(lambda work: _note(work, ended))
 
@@ -109,14 +110,13 @@ class Running:
 
     async def finish(self) -> TaskJson:
         """The complete task. Raises ``Faulty`` for what the path did not turn into an outcome."""
-        try:
-            return await asyncio.shield(self._work)
-        except asyncio.CancelledError:
-            if not self._work.cancelled():
-                raise  # the caller who waits went away, not the work
-            raise Faulty from None
-        except Exception:
-            raise Faulty from None
+        if not self._work.done():
+            over = asyncio.get_running_loop().create_future()  # who waits may be cancelled, and the work goes on
+            self._waiting.append(over)
+            await over
+        if self._work.cancelled() or self._work.exception() is not None:
+            raise Faulty
+        return self._work.result()
 
     async def wait(self, seconds: float) -> bool:
         """Wait for its end, at most so long; whether it came."""
@@ -151,6 +151,10 @@ class Running:
             self._was_stopped = True
             stop = NotGranted(Reason.CANCELLED, "the task was cancelled")
             answered = Answer(decision=self.underway.decision or stop.decision(""), grant=self.underway.grant)
+        finally:
+            for over in self._waiting:
+                if not over.done():
+                    over.set_result(None)
         return self._keep(answered)
 
 
