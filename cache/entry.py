@@ -1,6 +1,6 @@
 """One stored entry: a header anyone may read, a payload only this service can open.
 
-    "dsce1" | header length (4 bytes, big-endian) | header JSON | nonce (12) | AES-256-GCM(zstd(payload))
+    "dsce1" | header length (4 bytes, big-endian) | header JSON | nonce (12) | AES-256-GCM(payload, by zstd if it is large)
 
 The header and the key are the additional authenticated data, so an entry that was edited,
 made under another secret or copied to another key does not open.
@@ -27,6 +27,11 @@ from contract.result import Execution, ResultDocument
 
 MAGIC: Final = b"dsce1"
 MAX_HEADER: Final = 4_096
+PLAIN_BYTES: Final = 2_048
+"""Payloads up to this size stay as they are: to decompress one costs more than to read the rest of it.
+
+They begin with the length of their facts, which are never as long as the first bytes of a zstd frame would say.
+"""
 _MEMBERS: Final = {"dimensions", "template", "as_of", "started", "exp", "size", "kid"}
 _STALE: Final = "stale_s"
 _KID: Final = re.compile(rf"[0-9a-f]{{{KID_HEX}}}")
@@ -114,7 +119,9 @@ def seal(
     facts = orjson.dumps(
         [dict(parts), document.row_count, document.as_of, document.derived, *_execution_facts(execution)]
     )
-    payload = _ZSTD.compress(_LENGTH.pack(len(facts)) + facts + document.body)
+    payload = _LENGTH.pack(len(facts)) + facts + document.body
+    if len(payload) > PLAIN_BYTES:
+        payload = _ZSTD.compress(payload)
     nonce = os.urandom(_NONCE)
     return head + nonce + keys.cipher(partition_id).encrypt(nonce, payload, head + key.encode())
 
@@ -161,7 +168,7 @@ def _opened(entry: bytes, end: int, key: str, partition_id: str, keys: CacheKeys
     except (InvalidTag, ValueError, OverflowError) as error:
         raise EntryError("the entry does not open under its key") from error
     try:
-        return _unpack(_ZSTD.decompress(payload))
+        return _unpack(_ZSTD.decompress(payload) if payload.startswith(zstandard.FRAME_HEADER) else payload)
     except (zstandard.ZstdError, struct.error, ValueError, TypeError) as error:
         # Sealed with this secret, by another release.
         raise EntryError("the entry is sealed in another form") from error

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cache.entry import HEAD_BYTES, EntryError, Header, open_sealed, read_header, seal, split
+from cache import entry as entry_module
+from cache.entry import HEAD_BYTES, PLAIN_BYTES, EntryError, Header, open_sealed, read_header, seal, split
 from cache.keys import CacheKeys
 from cache.partition import Partition, entry_key, partition
 from contract.result import Execution, ResultDocument
@@ -45,6 +48,22 @@ def reopen(
 def test_an_entry_opens_to_the_same_bytes_and_execution(body: bytes) -> None:
     document = make_document(body)
     assert reopen(make_entry(document)) == (document, make_execution())
+
+
+@pytest.mark.parametrize("size", [0, 1, *range(PLAIN_BYTES - 300, PLAIN_BYTES + 3, 30), 100_000])
+@pytest.mark.parametrize("plain_bytes", [-1, PLAIN_BYTES, 10**9])
+def test_a_result_opens_whether_or_not_it_was_compressed(
+    size: int, plain_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry_module, "PLAIN_BYTES", plain_bytes)
+    for body in (b"r" * size, os.urandom(size), zstandard.compress(b"r" * size)):
+        document = make_document(body)
+        assert reopen(make_entry(document)) == (document, make_execution())
+
+
+def test_a_large_result_is_stored_smaller_and_a_small_one_as_it_is() -> None:
+    assert len(make_entry(make_document(b"r" * 50_000))) < 2_000
+    assert len(make_entry(make_document(b"r" * 1_000))) - len(make_entry(make_document(b"r" * 500))) == 501
 
 
 def test_the_header_is_read_without_any_key() -> None:
