@@ -1,9 +1,10 @@
 """Calls a second of two workers beside one, in interleaved blocks; governed hits over A2A.
 
-One worker has a core to itself, and the client the other. Two workers have both cores and share
-them with the client, which is one raw process; what it takes of the processor is told beside the
-rates. Each worker has the same number of connections: the system spreads them by their ports, so
-connections are opened until each has its half.
+One worker has a core to itself, with the writer of its ledger, and the client the other. Two
+workers have both cores, and share them with their writer and the client, which is one raw
+process; what all of them take of the processor is told beside the rates. One worker on both cores
+is measured too: its writer then has room beside it. The system spreads connections by their ports, so they are
+opened until each worker has the same number; every side has as many.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from benchmarks.raw_client import Connection
 from benchmarks.report import Figure, Section, machine
 from benchmarks.servers import fdatasync_ms
 
-CONNECTIONS: Final = 16
-SIDES: Final = {"one worker": 1, "two workers": 2}
+CONNECTIONS: Final = 32
+SIDES: Final = {"one worker": (1, 1), "one worker on two cores": (1, 2), "two workers": (2, 2)}
+"""Workers, and cores of the servers."""
 _MOST_OPENED: Final = 400
 
 
@@ -49,7 +51,10 @@ def measure(blocks: int = 5, calls: int = 2_000) -> Section:
     cores = sorted(every)[:2]
     taken: dict[str, list[Load]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory(prefix="dataset-agent-bench-") as folder, ExitStack() as stack:
-        sides = {side: Side(Path(folder) / side.replace(" ", "-"), count, cores) for side, count in SIDES.items()}
+        sides = {
+            side: Side(Path(folder) / side.replace(" ", "-"), workers, alone=served == 1, cores=cores)
+            for side, (workers, served) in SIDES.items()
+        }
         for side in sides.values():
             stack.callback(side.stop)
         for block in track(range(blocks + 1), description="measuring", transient=True, disable=not sys.stderr.isatty()):
@@ -65,12 +70,12 @@ def measure(blocks: int = 5, calls: int = 2_000) -> Section:
 class Side:
     """A dataset agent with so many workers, and connections to each."""
 
-    def __init__(self, home: Path, workers: int, cores: Sequence[int]) -> None:
+    def __init__(self, home: Path, workers: int, *, alone: bool, cores: Sequence[int]) -> None:
         home.mkdir()
         self._governed = Governed(home)
-        self._cores = {cores[-1]} if workers == 1 else set(cores)
+        self._cores = {cores[-1]} if alone else set(cores)
         os.sched_setaffinity(0, set(cores))
-        self._server = self._governed.serve(core=cores[0] if workers == 1 else None, workers=workers)
+        self._server = self._governed.serve(core=cores[0] if alone else None, workers=workers)
         self._lines = self._connected(workers)
         self._pids = [self._server.process.pid, *_children(self._server.process.pid)]
 
@@ -143,13 +148,21 @@ def _processor_seconds(pid: int) -> float:
 
 
 def _figures(taken: dict[str, list[Load]]) -> list[Figure]:
-    rates = {side: median(load.rate for load in loads) for side, loads in taken.items()}
-    pairs = zip(*taken.values(), strict=True)
-    ratio = median(two.rate / one.rate for one, two in pairs)
-    figures = [Figure("governed hit calls/s, two workers / one", ratio, least=1.6)]
+    one, shared, two = ([load.rate for load in loads] for loads in taken.values())
+    figures = [
+        Figure("governed hit calls/s, two workers / one", _ratio(two, one), least=1.6),
+        Figure("the same, one worker on two cores", _ratio(two, shared)),
+    ]
     for side, loads in taken.items():
-        figures.append(Figure(f"{side}, {CONNECTIONS} connections", rates[side], unit="calls/s"))
+        figures.append(
+            Figure(f"{side}, {CONNECTIONS} connections", median(load.rate for load in loads), unit="calls/s")
+        )
         served, asked = (median(getattr(load, name) for load in loads) * 1_000 for name in ("served", "asked"))
         figures.append(Figure(f"{side}, processor of the servers", served, unit="ms/call"))
         figures.append(Figure(f"{side}, processor of the client", asked, unit="ms/call"))
     return figures
+
+
+def _ratio(rates: Sequence[float], others: Sequence[float]) -> float:
+    """The median of what each block's rate is to the other side's in the same turn."""
+    return median(rate / other for rate, other in zip(rates, others, strict=True))

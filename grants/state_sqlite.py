@@ -33,6 +33,8 @@ from grants.state_seen import SeenFile
 
 T = TypeVar("T")
 
+_TURNS: Final = 4
+"""Of the loop, in which others go on while another process writes, which takes it microseconds."""
 _RETRIES: Final = 2
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _TORN: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -131,11 +133,13 @@ class SqliteState:
         self._thread.submit(self._patient.disconnect).result()
 
     async def _run_once(self, work: Callable[[StateFile], T]) -> T:
-        try:
-            return _tried(work, self._here)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _BUSY:
-                raise
+        for _ in range(_TURNS):
+            try:
+                return _tried(work, self._here)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _BUSY:
+                    raise
+            await asyncio.sleep(0)
         return await asyncio.get_running_loop().run_in_executor(self._thread, _tried, work, self._patient)
 
     def _begin(self, now: float) -> None:
