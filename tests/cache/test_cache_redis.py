@@ -8,10 +8,14 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from redis import Redis
+from redis.asyncio.connection import Connection
 
 from cache.breaker import Breaker
 from cache.keys import CacheKeys
+from cache.redis_lane import packed
 from cache.redis_store import RedisStore
 from cache.result_cache import Hit, Miss, ResultCache
 from cache.store import StoreUnavailable
@@ -248,4 +252,21 @@ async def test_an_answer_that_came_while_the_loop_was_busy_is_no_silence(valkey_
     assert not asked.done()
     time.sleep(0.6)
     assert await asked == b"x"
+    await store.close()
+
+
+PARTS = st.text(st.characters(exclude_categories=["Cs"])) | st.binary() | st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.lists(PARTS, max_size=5))
+def test_a_command_is_packed_as_the_client_packs_it(parts: list[str | bytes | int]) -> None:
+    assert packed(("GET", *parts)) == b"".join(Connection().pack_command("GET", *parts))
+
+
+async def test_parts_of_any_bytes_and_size_arrive_as_they_are(valkey_url: str, valkey: Redis) -> None:
+    store = RedisStore.connect(valkey_url, budget_s=PATIENCE_S)
+    for value in (b"", b"\r\n$3\r\nGET\r\n", bytes(range(256)) * 5_000):
+        assert await store.put("dsc:1:{é}:e:1", value, exp=NOW + 60, now=NOW)
+        assert valkey.get("dsc:1:{é}:e:1".encode()) == value
+        assert await store.get("dsc:1:{é}:e:1", now=NOW) == value
     await store.close()
