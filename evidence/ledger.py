@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
-from evidence.commit import Commits
+from evidence.commit import Commits, LedgerBusy
 from evidence.entry import Concealed, Entry, InvalidLedger, conceal, mismatches, plain, subject_in
 from evidence.founding import found
 from evidence.group import GroupCommit
@@ -25,6 +26,10 @@ from evidence.sqlite_file import BUSY_SECONDS, connect
 from evidence.subjects import Subject, SubjectKeys, opening_of
 from evidence.withheld import withheld_on_fault
 from evidence.writer_client import WriterAway, WriterClient, WriterPlace
+
+_SLOW_SECONDS: Final = 0.001
+_SPARED: Final = 4
+"""A loop that stood still for longer than ``_SLOW_SECONDS`` commits no row itself for so many times that."""
 
 
 class Ledger:
@@ -41,6 +46,7 @@ class Ledger:
         self._subjects = subjects
         self._commits = Commits(path, connection)
         self._writer: WriterClient | None = None
+        self._slow_until = 0.0
         self._seen = Seen(self._commits.head().checkpoint.origin)
         self._group = GroupCommit(self._commit, patience=BUSY_SECONDS, in_thread=lambda: waits(self._signer))
 
@@ -93,7 +99,7 @@ class Ledger:
 
         Without it, while it is away and where another process signs, rows are written here.
         """
-        self._writer = WriterClient(writer, self._seen, self._commits.check_files)
+        self._writer = WriterClient(writer, self._seen, self._commits.check_files, self._commit_alone)
         with suppress(OSError):
             writer.ensure()
 
@@ -209,6 +215,20 @@ class Ledger:
     def _conceal(self, row: LedgerRow) -> Concealed:
         members = plain(row)
         return conceal(members, self._subjects.keys([subject_in(members)])[0])
+
+    def _commit_alone(self, row: Mapping[str, Any]) -> Receipt | None:
+        """Commit one row at once; ``None`` while another process writes, and for a while after the disk was slow."""
+        began = time.monotonic()
+        if began < self._slow_until:
+            return None
+        try:
+            (receipt,) = self._commit([conceal(row, self._subjects.keys([subject_in(row)])[0])])
+        except LedgerBusy:
+            return None
+        ended = time.monotonic()
+        if ended - began > _SLOW_SECONDS:
+            self._slow_until = ended + _SPARED * (ended - began)
+        return receipt
 
     def _commit(self, rows: Sequence[Concealed]) -> list[Receipt]:
         return self._seen.took(self._commits.commit(rows, self._signer, behind=self._seen.rows))

@@ -1,7 +1,8 @@
 """The writer of a ledger: a process that commits the rows of serving processes, all that wait in one transaction.
 
-A serving process's loop never waits for the disk, and its processor signs and hashes nothing
-for the ledger. The writer ends when its lifeline does, that is with the process that started it.
+A serving process's loop does not wait for the disk while several wait for it, and signs and
+hashes nothing for their rows. The writer ends when its lifeline does, that is with the process
+that started it.
 """
 
 from __future__ import annotations

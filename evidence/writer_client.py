@@ -22,6 +22,10 @@ _PATIENCE: Final = 10.0
 """Seconds that a row waits for its receipt; the writer itself waits for other processes for half of them."""
 
 
+_ALONE: Final = 8
+"""After so many rows one by one, with none beside any of them, the next is committed here."""
+
+
 class WriterAway(Exception):
     """There is no writer to send to; nothing was sent."""
 
@@ -45,10 +49,15 @@ class WriterClient:
     """One connection for each event loop. A writer that is away is never waited for: the caller writes itself.
 
     ``check`` is called for every writer that is met, and raises where it may write something else.
+    ``alone`` is asked to commit a row that nobody waits beside, which is sooner done here than
+    sent; it returns ``None`` where it is not.
     """
 
-    def __init__(self, place: WriterPlace, seen: Seen, check: Callable[[], None]) -> None:
+    def __init__(
+        self, place: WriterPlace, seen: Seen, check: Callable[[], None], alone: Callable[[Members], Receipt | None]
+    ) -> None:
         self._place = place
+        self._alone = alone
         self._seen = seen
         self._check = check
         self._lines: dict[asyncio.AbstractEventLoop, _Line] = {}
@@ -85,7 +94,7 @@ class WriterClient:
         try:
             self._place.ensure()
             _, line = await loop.create_unix_connection(
-                lambda: _Line(loop, self._seen, self._lost), str(self._place.address)
+                lambda: _Line(loop, self._seen, self._lost, self._alone), str(self._place.address)
             )
             try:
                 self._check()
@@ -106,7 +115,11 @@ class WriterClient:
 class _Line(asyncio.Protocol):
     """Rows that the tasks of one turn of the loop submit go out together; receipts come back in that order."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, seen: Seen, lost: _Lost) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, seen: Seen, lost: _Lost, alone: Callable[[Members], Receipt | None]
+    ) -> None:
+        self._alone = alone
+        self._alone_since = 0
         self._loop = loop
         self._seen = seen
         self._lost = lost
@@ -160,11 +173,27 @@ class _Line(asyncio.Protocol):
     def _flush(self) -> None:
         if not self._rows or self._transport is None:
             return
+        self._alone_since = self._alone_since + 1 if len(self._rows) == 1 and not self._waiting else 0
+        if self._alone_since > _ALONE and self._committed_here():
+            self._rows, self._gathering = [], []
+            return
         self._waiting.append((self._loop.time(), self._gathering))
         self._transport.write(framed(request(self._key, self._rows)))
         self._rows, self._gathering = [], []
         if self._watch is None:
             self._watch = self._loop.call_later(_PATIENCE, self._look)
+
+    def _committed_here(self) -> bool:
+        """Whether the only row that waits is settled now, by its receipt or a fault."""
+        ((_, _, future),) = self._gathering
+        try:
+            receipt = self._alone(self._rows[0])
+        except Exception as error:
+            _fail(self._gathering, error)
+            return True
+        if receipt is not None and not future.done():
+            future.set_result(receipt)
+        return receipt is not None
 
     def _settle(self, group: list[_Waiter], body: bytes) -> None:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from contract.key_ring import KeyRing
 from contract.verdict import NotGranted, Reason
+from evidence import ledger as ledger_module
 from evidence import writer_client
 from evidence.checkpoint import Receipt
 from evidence.entry import plain
@@ -140,12 +142,64 @@ async def test_a_writer_that_hangs_is_left_and_releases_nothing(
     assert names(tmp_path).count("hung-0") <= 1
 
 
+async def test_rows_one_by_one_are_committed_here_until_one_waits_beside_another(tmp_path: Path) -> None:
+    written = open_ledger(tmp_path)
+    with thread_writer(written) as place:
+        ledger = using(tmp_path, place)
+        await connected(ledger)
+        for number in range(20):
+            assert isinstance(await outcome(ledger, number), Receipt)
+        written._connection.execute("PRAGMA query_only=ON")  # the writer cannot write, this process can
+        assert isinstance(await outcome(ledger, 20), Receipt)
+        pair = await asyncio.gather(outcome(ledger, 21), outcome(ledger, 22))
+        assert [isinstance(one, NotGranted) for one in pair] == [True, True]
+        assert isinstance(await outcome(ledger, 23), NotGranted)
+        ledger.close()
+    assert names(tmp_path) == [f"row-{number}" for number in range(21)]
+
+
+async def test_a_loop_that_a_slow_disk_held_up_leaves_the_next_rows_to_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "_SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(ledger_module, "_SPARED", 1_000_000)
+    written = open_ledger(tmp_path)
+    with thread_writer(written) as place:
+        ledger = using(tmp_path, place)
+        await connected(ledger)
+        for number in range(20):
+            assert isinstance(await outcome(ledger, number), Receipt)
+        written._connection.execute("PRAGMA query_only=ON")
+        assert isinstance(await outcome(ledger, 20), NotGranted)
+        ledger.close()
+
+
+async def test_another_process_that_writes_is_not_waited_for_by_the_loop(tmp_path: Path) -> None:
+    with thread_writer(open_ledger(tmp_path)) as place:
+        ledger = using(tmp_path, place)
+        await connected(ledger)
+        for number in range(20):
+            await outcome(ledger, number)
+        other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.ensure_future(outcome(ledger, 20))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+        other.close()
+        assert isinstance(await waiting, Receipt)
+        ledger.close()
+
+
 async def test_a_full_disk_withholds_every_answer_and_keeps_what_was_written(tmp_path: Path) -> None:
     open_ledger(tmp_path).close()
     with child_writer(tmp_path, "300000") as place:
         ledger = using(tmp_path, place)
         await connected(ledger)
-        told = [await outcome(ledger, number) for number in range(100)]
+        told: list[Receipt | NotGranted] = []
+        for first in range(0, 100, 2):
+            told += await asyncio.gather(*(outcome(ledger, number) for number in (first, first + 1)))
         stopped = [one for one in told if isinstance(one, NotGranted)]
         assert {one.reason for one in stopped} == {Reason.EVIDENCE_UNAVAILABLE}
         ledger.close()
