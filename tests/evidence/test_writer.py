@@ -142,7 +142,10 @@ async def test_a_writer_that_hangs_is_left_and_releases_nothing(
     assert names(tmp_path).count("hung-0") <= 1
 
 
-async def test_rows_one_by_one_are_committed_here_until_one_waits_beside_another(tmp_path: Path) -> None:
+async def test_rows_one_by_one_are_committed_here_until_one_waits_beside_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "_SLOW_SECONDS", 1_000.0)
     written = open_ledger(tmp_path)
     with thread_writer(written) as place:
         ledger = using(tmp_path, place)

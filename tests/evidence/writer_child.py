@@ -29,6 +29,9 @@ def main(folder: str, *more: str) -> None:
             ledger, listener, sys.stdin.fileno(), lambda key: signer if key == signer.public_key.raw.hex() else None
         ).run()
     ledger.close()
+    with suppress(OSError):
+        Path(address).unlink()
+        Path(address).parent.rmdir()
 
 
 if __name__ == "__main__":
