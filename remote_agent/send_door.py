@@ -13,14 +13,14 @@ from remote_agent.authentication import BODY
 from remote_agent.context import VERSION, context_of
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.protocol import QuietDispatcher
-from remote_agent.wire import read_sent
+from remote_agent.wire import Sent, read_sent
 
 
 class SendDoor:
     """Answers as the SDK's own JSON-RPC door does, without its conversions and without a router.
 
-    Plain is a POST to ``/`` that says version 1.0, with a body that ``read_sent`` reads. What is
-    malformed is not, so that there is one place that says what is wrong with it.
+    Plain is a POST to ``/`` that says version 1.0 and waits for its answer, with a body that ``read_sent`` reads.
+    What is malformed is not, so that there is one place that says what is wrong with it.
     """
 
     def __init__(self, app: ASGIApp, handler: GovernedRequestHandler, dispatcher: QuietDispatcher) -> None:
@@ -33,7 +33,7 @@ class SendDoor:
             await self._app(scope, receive, send)
             return
         sent, context = read_sent(scope[BODY]), context_of(scope)
-        if sent is None or context.state["headers"].get(VERSION) != PROTOCOL_VERSION_1_0:
+        if sent is None or not _waits(sent) or context.state["headers"].get(VERSION) != PROTOCOL_VERSION_1_0:
             await self._app(scope, receive, send)
             return
         try:
@@ -47,3 +47,8 @@ class SendDoor:
             headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
+
+
+def _waits(sent: Sent) -> bool:
+    """Whether the sender waits for the answer, which ``send`` is for."""
+    return not sent.params.configuration.return_immediately

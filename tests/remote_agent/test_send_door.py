@@ -227,3 +227,11 @@ def test_any_other_place_is_the_applications(place: tuple[str, str]) -> None:
     world.short._app = app
     asyncio.run(world.short({"type": "http", "path": place[0], "method": place[1]}, None, None))  # type: ignore[arg-type]
     assert reached == [place]
+
+
+def test_who_does_not_wait_for_the_answer_is_answered_by_the_application() -> None:
+    """It alone knows tasks that go on with nobody waiting."""
+    for immediately, through in ((True, 1), (False, 0)):
+        body = changed([(("params", "configuration"), {"returnImmediately": immediately})])
+        short, _, _ = both(ANSWERS["rows"], body)
+        assert short.through == through
