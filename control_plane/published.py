@@ -24,7 +24,7 @@ HERE: Final = "\ue000"
 
 _DIGIT: Final = re.compile(r"\d")
 _MAX_KEPT: Final = 1_024
-_KEPT: dict[int, tuple[DatasetCapability, str, Published]] = {}
+_KEPT: dict[tuple[object, ...], tuple[DatasetDescriptor, Published]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,20 @@ class Published:
 
     @classmethod
     def of(cls, descriptor: DatasetDescriptor, capability: DatasetCapability) -> Published:
-        """Made once of each capability: cards are kept for a while."""
-        kept = _KEPT.get(id(capability))
-        if kept is not None and kept[0] is capability and kept[1] == descriptor.dataset:
-            return kept[2]
+        """Made once of each capability beside those that are seen with it: cards are kept for a while.
+
+        Whoever may ask fewer of a dataset's capabilities reads a descriptor of these alone, so what words the
+        others have is part of what is remembered.
+        """
+        seen = (capability, *descriptor.capabilities)
+        key = (descriptor.dataset, descriptor.description, descriptor.schemas, *map(id, seen))
+        kept = _KEPT.get(key)
+        if kept is not None:
+            return kept[1]
         made = cls._made(descriptor, capability)
         if len(_KEPT) >= _MAX_KEPT:
             _KEPT.clear()
-        _KEPT[id(capability)] = capability, descriptor.dataset, made
+        _KEPT[key] = descriptor, made  # which holds the capabilities, so that no other gets their ids
         return made
 
     @classmethod
