@@ -77,7 +77,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         if underway.detached:
             trail.found = found = await set_aside(authority, call, found, service)
         await recheck(authority, call, world, service)
-        told = found.withheld(service.clock()) if found.cache.outcome == "WITHHELD" else found
+        told = found.told(service.clock())
         statement = describe(authority, call, supplied, told, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)

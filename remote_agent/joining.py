@@ -38,10 +38,11 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         ran = await joined.result()
         trail.supplied, trail.found = ran.supplied, ran.found
         await recheck(authority, ran.call, None, service)
-        statement = describe(authority, ran.call, ran.supplied, ran.found, request, service)
+        told = ran.found.told(service.clock())
+        statement = describe(authority, ran.call, ran.supplied, told, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
-        return release(authority, ran.call, ran.found, receipt, envelope, service)
+        return release(authority, ran.call, told, receipt, envelope, service)
 
     with joined.used(lambda: service.spool.drop_unreleased(request.task_id)):
         try:

@@ -138,11 +138,13 @@ class Found:
     cache: CacheOutcome
     run: RunIds
 
-    def withheld(self, now: float) -> Found:
-        """The same as it is told where it may not be told whether it was stored: as of one that was made ``now``.
+    def told(self, now: float) -> Found:
+        """What may be said of it; as of one that was made ``now`` where it may not be told whether it was stored.
 
-        The ids are of this answer alone, and no engine's job is named; the ledger's row is made of what this was.
+        The ids are of this answer alone then, and no engine's job is named; the ledger's row is made of what this was.
         """
+        if self.cache.outcome != "WITHHELD":
+            return self
         made = Execution(new_id("exe"), self.execution.engine, None, self.execution.tool_origin, now, now)
         return replace(self, execution=made, run=RunIds.fresh())
 

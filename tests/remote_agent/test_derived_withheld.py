@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from contract.extension import CACHE_KEY
 from contract.settings import SHIPPED_DATASETS
 from tests.remote_agent.clocked_world import DATASET
+from tests.remote_agent.long_world import Client, held, until
 from tests.running_agent import Asker, RunningAgent, agent_home, running_agent
 
 pytestmark = pytest.mark.live
@@ -72,6 +74,26 @@ def test_of_a_restricted_capability_nothing_is_told(agent: RunningAgent) -> None
         assert cache == {"outcome": "WITHHELD", "used": False, "key": None}
         cells = agent.rows()[-1].cells
         assert (cells["cache"], cells["derived"]) == ("WITHHELD", None)
+
+
+def test_who_subscribes_to_a_restricted_call_is_told_no_more_than_who_waited_for_it(agent: RunningAgent) -> None:
+    """Two equal calls share one run: neither release of the second names it."""
+    year = {**YEAR, "from_day": "2023-01-01"}
+    client = Client(agent)
+    call = client.call(year, "step_totals")
+    with held(agent) as run, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ask, agent, DATASET, "step_totals", year)
+        until(lambda: run.began)
+        task = client.send(call, client.leaf_for(call, capability="step_totals"), now=True)
+        with client.followed(task["id"], capability="step_totals") as events:
+            events.next()
+            run.release()
+            subscribed = events.rest()
+        first.result()
+    assert run.began == 1
+    told = json.loads(base64.b64decode(json.loads(subscribed.raw("provenance"))["payload"]))["predicate"]
+    assert told["cache"]["outcome"] == "WITHHELD"
+    assert told["execution"]["execution_id"] not in {row.cells["execution_id"] for row in agent.rows()}
 
 
 def test_a_masked_measure_derives_the_engines_bytes(agent: RunningAgent) -> None:
