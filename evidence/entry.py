@@ -94,10 +94,27 @@ def plain(row: LedgerRow) -> dict[str, Any]:
     }
 
 
+MEMBERS: Final = frozenset(LedgerRow.model_fields) | {"verdict"}
+"""The names in ``plain``."""
+
+
+def is_plain(members: object) -> bool:
+    """Whether what another process sent has the form of ``plain``: its names, and values that a cell can hold."""
+    if type(members) is not dict or members.keys() != MEMBERS:
+        return False
+    ids = members["event_ids"]
+    cells = (value for name, value in members.items() if name != "event_ids")
+    return type(ids) is list and all(type(one) is str for one in ids) and all(map(_is_cell, cells))
+
+
 def subject_in(members: Mapping[str, Any]) -> Subject | None:
     """Who a row with these members is about, where it is known."""
     issuer, subject = members["issuer"], members["subject"]
     return None if issuer is None or subject is None else (issuer, subject)
+
+
+def _is_cell(value: object) -> bool:
+    return value is None or type(value) in (str, int)
 
 
 def conceal(members: Mapping[str, Any], subject_key: bytes | None) -> Concealed:

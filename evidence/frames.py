@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from evidence.checkpoint import Checkpoint, Receipt
+from evidence.entry import is_plain
 from evidence.merkle import HASH_BYTES
 
 MAX_FRAME_BYTES: Final = 64 * 2**20
@@ -63,11 +64,13 @@ def request(key: str, rows: Sequence[Members]) -> bytes:
 
 
 def read_request(body: bytes) -> tuple[str, list[Members]]:
-    """Raises ``InvalidFrame``."""
+    """Raises ``InvalidFrame``: one client's nonsense must not end the writer of all."""
     try:
         key, rows = orjson.loads(body)
     except (ValueError, TypeError) as error:
         raise InvalidFrame("a request is no key and rows") from error
+    if type(key) is not str or type(rows) is not list or not rows or not all(map(is_plain, rows)):
+        raise InvalidFrame("a request is no key and rows")
     return key, rows
 
 

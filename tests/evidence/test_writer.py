@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -301,7 +302,20 @@ async def test_a_client_that_sends_nonsense_is_left_and_the_others_are_served(tm
     with thread_writer(open_ledger(tmp_path)) as place:
         ledger = using(tmp_path, place)
         await connected(ledger)
-        for nonsense in (b"\xff" * 8, framed(b"no json"), framed(b"[]"), framed(b'["00",[{}]]'), framed(b"7")):
+        key, row = KEY.raw.hex(), orjson.loads(orjson.dumps(plain(make_row(0))))
+        bodies: list[object] = [
+            [],
+            7,
+            [key, []],
+            [key, {}],
+            [key, [{}]],
+            [["a"], [row]],
+            [key, [row | {"more": 1}]],
+            [key, [row, 1]],
+        ]
+        strange: tuple[object, ...] = ({}, 1.5, [1])
+        bodies += [[key, [row | {name: value}]] for name in ("subject", "event_ids") for value in strange]
+        for nonsense in (b"\xff" * 8, framed(b"no json"), *(framed(orjson.dumps(body)) for body in bodies)):
             with socket.socket(socket.AF_UNIX) as line:
                 line.connect(str(place.address))
                 line.sendall(nonsense)
