@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from contract.ids import MAX_ID_BYTES, Slug, Version
+from contract.mcp import MCP_ENDPOINT, mcp_path
 from contract.minimum_group import GroupRule, MinimumGroup
 from contract.rollup import Rollup
 from contract.schema import Parameter, Period, ResultColumn, Strict, Table, Text, check_periods
@@ -171,7 +172,8 @@ class DatasetDescriptor(Strict):
     """What may be known of a dataset by those who may ask it.
 
     ``as_of`` is when the data was last true (UTC). ``revision`` changes with the data,
-    ``schema_version`` with its shape, ``version`` with the publication.
+    ``schema_version`` with its shape, ``version`` with the publication. With an endpoint ``mcp`` the
+    capabilities that have an ``mcp_tool_name`` are tools of an MCP server, too.
     """
 
     dataset: Slug
@@ -210,6 +212,11 @@ class DatasetDescriptor(Strict):
                 f"dataset {self.dataset} has freshness.stale_s and the restricted capability {private[0]}, of whose"
                 " stored results nothing may be told; publish them as two datasets"
             )
+        tools = [capability.mcp_tool_name for capability in self.capabilities if capability.mcp_tool_name]
+        if len(set(tools)) != len(tools):
+            raise ValueError(f"dataset {self.dataset} names an mcp_tool_name twice")
+        if self.endpoints.get(MCP_ENDPOINT, mcp_path(self.dataset)) != mcp_path(self.dataset):
+            raise ValueError(f"dataset {self.dataset}: the endpoint mcp is {mcp_path(self.dataset)}")
         undeclared = {c.policy_id for c in self.capabilities if c.policy_id} - set(self.policies)
         if undeclared:
             raise ValueError(f"dataset {self.dataset} does not list policy {sorted(undeclared)[0]}; add it to policies")

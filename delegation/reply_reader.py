@@ -22,17 +22,17 @@ from delegation.reply import Outcome, RemoteDecision, Reply
 from evidence.limits import MAX_LEVELS, envelope_bytes
 from evidence.row import recordable
 
-_MAX_ENVELOPE: Final = envelope_bytes(MAX_LEVELS - 1)  # whoever asks has a level of its own above
+MAX_ENVELOPE: Final = envelope_bytes(MAX_LEVELS - 1)  # whoever asks has a level of its own above
 _MAX_PROPOSAL: Final = 256 * 1024
 _MAX_TEXT: Final = 500
-_MAX_ID: Final = 200
+MAX_ID: Final = 200
 _MAX_URL: Final = 2_000
-_STORED_TYPES: Final = (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE)
+STORED_TYPES: Final = (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE)
 _STORED_MEMBERS: Final = {"sha256", "size", "row_count", "truncated", "as_of", "expires_at"}
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
-class _Unreadable(Exception):
+class Unreadable(Exception):
     """A reply that is not in the form of the extension; the text says which part."""
 
 
@@ -41,19 +41,19 @@ def from_response(response: SendMessageResponse) -> Reply:
     if not response.HasField("task"):
         return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent answered without a task")
     task = response.task
-    task_id = _plain(task.id, _MAX_ID)
+    task_id = plain(task.id, MAX_ID)
     try:
         return _READERS.get(task.status.state, _unexpected)(task, task_id)
-    except _Unreadable as error:
+    except Unreadable as error:
         return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, f"the dataset agent's reply: {error}", task_id=task_id)
 
 
 def _completed(task: Task, task_id: str) -> Reply:
     decision = _decision(_metadata(task))
     if decision is None or decision.verdict is not Verdict.GRANTED:
-        raise _Unreadable("a completed task has no GRANTED decision")
+        raise Unreadable("a completed task has no GRANTED decision")
     if sorted(artifact.name for artifact in task.artifacts) != ["provenance", "result"]:
-        raise _Unreadable("a completed task has one result and one provenance artifact")
+        raise Unreadable("a completed task has one result and one provenance artifact")
     result = _artifact(task, "result")
     stored = _stored(result, task_id) if any(part.HasField("url") for part in result.parts) else None
     body = b"" if stored else _only_raw(result, RESULT_MEDIA_TYPE)
@@ -66,7 +66,7 @@ def _completed(task: Task, task_id: str) -> Reply:
         receipt=_object(metadata, RECEIPT_KEY),
         body=body,
         stored=stored,
-        envelope=_json_object(sealed, "provenance", _MAX_ENVELOPE),
+        envelope=json_object(sealed, "provenance", MAX_ENVELOPE),
     )
 
 
@@ -77,9 +77,9 @@ def _rejected(task: Task, task_id: str) -> Reply:
     if decision is None:
         if task.status.state == TaskState.TASK_STATE_FAILED:
             return Reply.failed(Reason.REMOTE_FAULT, "the dataset agent failed", task_id=task_id)
-        raise _Unreadable("a rejected task has no readable decision")
+        raise Unreadable("a rejected task has no readable decision")
     if decision.verdict is Verdict.GRANTED:
-        raise _Unreadable("a rejected task claims a GRANTED decision")
+        raise Unreadable("a rejected task claims a GRANTED decision")
     return Reply(
         outcome=Outcome(decision.verdict.value),
         task_id=task_id,
@@ -94,14 +94,14 @@ def _rejected(task: Task, task_id: str) -> Reply:
 def _input_required(task: Task, task_id: str) -> Reply:
     raw = [part for part in task.status.message.parts if part.HasField("raw")]
     if len(raw) != 1:
-        raise _Unreadable("a negotiation holds one proposal")
+        raise Unreadable("a negotiation holds one proposal")
     return Reply(
         outcome=Outcome.INDETERMINATE,
         task_id=task_id,
         reason=Reason.ARGUMENTS_MISSING,
         message="the dataset agent asks for arguments that the call does not give",
         decision=_decision(_metadata(task)),
-        proposal=_json_object(raw[0].raw, "the proposal", _MAX_PROPOSAL),
+        proposal=json_object(raw[0].raw, "the proposal", _MAX_PROPOSAL),
     )
 
 
@@ -116,7 +116,7 @@ def _canceled(task: Task, task_id: str) -> Reply:
 
 
 def _unexpected(task: Task, task_id: str) -> Reply:
-    raise _Unreadable("the task has not ended")
+    raise Unreadable("the task has not ended")
 
 
 _READERS: Final = {
@@ -147,36 +147,40 @@ def _plain_object(metadata: Struct) -> dict[str, Any]:
     try:
         return dict(MessageToDict(metadata))
     except ValueError as error:  # NaN and infinities, which JSON does not have
-        raise _Unreadable("its metadata is not JSON") from error
+        raise Unreadable("its metadata is not JSON") from error
 
 
 def _object(metadata: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     value = metadata.get(key)
     if value is not None and not isinstance(value, dict):
-        raise _Unreadable("a member of its metadata is not an object")
+        raise Unreadable("a member of its metadata is not an object")
     return value
 
 
 def _decision(metadata: Mapping[str, Any]) -> RemoteDecision | None:
     """A decision in its public form; ``None`` where there is none, unreadable where it is inconsistent."""
-    value = _object(metadata, DECISION_KEY)
+    return read_decision(_object(metadata, DECISION_KEY))
+
+
+def read_decision(value: Mapping[str, Any] | None) -> RemoteDecision | None:
+    """A decision in its public form; ``None`` where there is none. Raises ``Unreadable`` where it is inconsistent."""
     if value is None:
         return None
     try:
         reason = Reason(str(value.get("reason")))
     except ValueError as error:
-        raise _Unreadable("its reason is not one of the extension's") from error
+        raise Unreadable("its reason is not one of the extension's") from error
     policy_id = value.get("policy_id")
     if value.get("verdict") != VERDICTS[reason].value:
-        raise _Unreadable("its verdict and reason contradict one another")
+        raise Unreadable("its verdict and reason contradict one another")
     if VERDICTS[reason] is Verdict.INDETERMINATE and policy_id is not None:
-        raise _Unreadable("an INDETERMINATE decision names a policy")
+        raise Unreadable("an INDETERMINATE decision names a policy")
     return RemoteDecision(
         reason=reason,
         policy_id=None if policy_id is None else _id(policy_id),
         policy_version=_id(value.get("policy_version")),
         decision_id=_id(value.get("decision_id")),
-        rationale=_plain(value.get("rationale"), _MAX_TEXT) or "no rationale was given",
+        rationale=plain(value.get("rationale"), _MAX_TEXT) or "no rationale was given",
     )
 
 
@@ -188,32 +192,37 @@ def _artifact(task: Task, name: str) -> Artifact:
 def _only_raw(artifact: Artifact, media_type: str) -> bytes:
     parts: list[Part] = list(artifact.parts)
     if len(parts) != 1 or not parts[0].HasField("raw") or parts[0].media_type != media_type:
-        raise _Unreadable(f"the {artifact.name} artifact is not one raw {media_type} part")
+        raise Unreadable(f"the {artifact.name} artifact is not one raw {media_type} part")
     return bytes(parts[0].raw)
 
 
 def _stored(artifact: Artifact, task_id: str) -> StoredResult:
     """What the one ``url`` part says of bytes that wait elsewhere; nothing of it is believed yet."""
     parts: list[Part] = list(artifact.parts)
-    if len(parts) != 1 or parts[0].media_type not in _STORED_TYPES:
-        raise _Unreadable("the result artifact is not one url part of a known media type")
+    if len(parts) != 1 or parts[0].media_type not in STORED_TYPES:
+        raise Unreadable("the result artifact is not one url part of a known media type")
     told = _object(whole_numbers(_plain_object(parts[0].metadata)), RESULT_KEY)
+    return read_stored(told, url=parts[0].url, media_type=parts[0].media_type, task_id=task_id)
+
+
+def read_stored(told: Mapping[str, Any] | None, *, url: Any, media_type: str, task_id: str) -> StoredResult:
+    """A result that waits elsewhere, as a reply describes it. Raises ``Unreadable``."""
     if told is None or set(told) != _STORED_MEMBERS:
-        raise _Unreadable("what is to be fetched is not described")
+        raise Unreadable("what is to be fetched is not described")
     counts = [told["size"], told["row_count"]]
     if not all(type(count) is int and 0 <= count < 2**53 for count in counts) or type(told["truncated"]) is not bool:
-        raise _Unreadable("what is to be fetched has a count that is none")
+        raise Unreadable("what is to be fetched has a count that is none")
     if not isinstance(told["sha256"], str) or _DIGEST.fullmatch(told["sha256"]) is None:
-        raise _Unreadable("what is to be fetched has no digest")
+        raise Unreadable("what is to be fetched has no digest")
     try:
         instant(str(told["as_of"]))
         expires_at = instant(str(told["expires_at"])).timestamp()
     except ValueError as error:
-        raise _Unreadable("what is to be fetched has an instant that is none") from error
+        raise Unreadable("what is to be fetched has an instant that is none") from error
     return StoredResult(
         result_id=task_id,
-        url=_plain(parts[0].url, _MAX_URL),
-        media_type=parts[0].media_type,
+        url=plain(url, _MAX_URL),
+        media_type=media_type,
         digest=told["sha256"],
         size=told["size"],
         row_count=told["row_count"],
@@ -223,24 +232,24 @@ def _stored(artifact: Artifact, task_id: str) -> StoredResult:
     )
 
 
-def _json_object(raw: bytes, what: str, limit: int) -> dict[str, Any]:
+def json_object(raw: bytes, what: str, limit: int) -> dict[str, Any]:
     try:
         value = parse_json(raw, limit=limit)
     except InvalidJson as error:
-        raise _Unreadable(f"{what} is not acceptable JSON") from error
+        raise Unreadable(f"{what} is not acceptable JSON") from error
     if not isinstance(value, dict):
-        raise _Unreadable(f"{what} is not an object")
+        raise Unreadable(f"{what} is not an object")
     return value
 
 
 def _id(value: Any) -> str:
     """An id that a ledger takes in as it stands: plain, bounded, and no token."""
     if not isinstance(value, str) or recordable(value) != value:
-        raise _Unreadable("its decision has an id or version that is not one")
+        raise Unreadable("its decision has an id or version that is not one")
     return value
 
 
-def _plain(value: Any, limit: int) -> str:
+def plain(value: Any, limit: int) -> str:
     """Foreign text for people: printable, on one line, bounded."""
     text = value if isinstance(value, str) else ""
     return "".join(char if char.isprintable() else " " for char in text[:limit]).strip()

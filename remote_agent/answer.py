@@ -10,7 +10,8 @@ parameterised template, over what was supplied if anything was,
 ``recheck`` reads revocations once more, and decides once more where what was admitted under (the
 revision, a schema, a template, a policy) was replaced since: rows of what is served no more are
 rows of nobody, found or run. ``record`` commits evidence before anything leaves,
-``seal`` signs the provenance (which ``describe`` completed before the row was written) and
+``seal`` signs the provenance (which ``describe`` completed before the row was written, of a result
+that is within its limits, wherever it came from) and
 ``release`` hands rows out. Behind an answer that was STALE its call runs once more, for whoever
 asks next (``refresh.py``).
 
@@ -31,11 +32,13 @@ from functools import partial
 from cache.allowance import one_call
 from cache.result_cache import Hit
 from contract.authority import Authority
+from contract.call import Call
 from contract.grant import VerifiedGrant
 from contract.progress import reported_to
 from contract.result import CacheOutcome, Execution, Result, ResultDocument, StoredResult, instant
 from contract.schema import Parameter
 from contract.verdict import NotGranted, Reason
+from control_plane.tools import tools_of
 from evidence.checkpoint import Receipt
 from grants.verify import verify as verify_chain
 from queries.bind import ArgumentsMissing
@@ -44,6 +47,7 @@ from remote_agent.accounting import accountable, describe, record, refuse, seal
 from remote_agent.deciding import admit, person, policy_of, recheck
 from remote_agent.derived import derive
 from remote_agent.hop import delegate
+from remote_agent.limits import inline_limits
 from remote_agent.outcome import Answer, BoundCall, Execute, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
 from remote_agent.refresh import refresh_later
@@ -72,7 +76,8 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         if call.missing:
             return await ask_back(call, trail, service)
         trail.supplied = supplied = await delegate(authority, call, request, service)
-        trail.found = found = await find_or_run(authority, call, supplied, service, execute)
+        found = await find_or_run(authority, call, supplied, service, execute)
+        trail.found = found = found.asked_by(request)
         underway.ran(supplied, found)
         if underway.detached:
             trail.found = found = await set_aside(authority, call, found, service)
@@ -123,6 +128,8 @@ def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) ->
         raise NotGranted(Reason.GRANT_WIDENED, "the call would widen the grant")
     principal = person(grant, world)
     served = world.datasets.get(call.dataset)
+    if request.tool is not None:
+        check_tool(request.tool, call, served)
     capability = served.capabilities.get(call.capability) if served else None
     missing: tuple[Parameter, ...] = ()
     try:
@@ -130,6 +137,13 @@ def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) ->
     except ArgumentsMissing as half:  # what they are is told to who may make the call
         bound, missing = None, half.parameters
     return BoundCall(call, scope, principal, served, capability, bound, missing, request.media_type, request.task_id)
+
+
+def check_tool(name: str, call: Call, served: ServedDataset | None) -> None:
+    """That the call is the one its tool stands for, at this moment. Raises UNREGISTERED_CAPABILITY."""
+    tool = tools_of(served.descriptor).get(name) if served else None
+    if tool is None or tool.capability.name != call.capability:
+        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "no tool of this name is offered here")
 
 
 @timed(Step.SPEND)
@@ -169,7 +183,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
     """A stored result of the same meaning inside the same authorization partition, or one that follows from one.
 
     ``None`` where there is none. It is STALE where it is past its time, and publisher and policy
-    allow that it is answered while it is refreshed.
+    allow that it is answered while it is refreshed. What is larger than may be answered now is none.
     """
     _, capability, _ = call.parts()
     intent = intent_of(call)
@@ -180,6 +194,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=service.clock(),
         stale_s=stale_s(authority, call),
+        limits=inline_limits(call, service),
         again=again,
         derive=None if again else partial(derive, authority, call, intent, service),
     )

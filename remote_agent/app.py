@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from a2a.server.routes.fastapi_routes import add_a2a_routes_to_fastapi
 from a2a.types.a2a_pb2 import AgentCard
@@ -25,6 +27,7 @@ from contract.errors import Component, DatasetAgentError
 from contract.key_ring import sign_with, waits
 from contract.telemetry import quiet_content_loggers
 from contract.verdict import Verdict
+from control_plane.descriptor import DatasetDescriptor
 from grants.client import authenticate_client
 from grants.key_sets import CACHE_CONTROL, agent_key_set
 from metrics.door import MetricsDoor
@@ -32,13 +35,14 @@ from remote_agent.admin_door import AdminDoor
 from remote_agent.answer import answer
 from remote_agent.authentication import Authenticate, Gate, bearer
 from remote_agent.caller import Caller
-from remote_agent.card import build_card
+from remote_agent.card import build_card, card_version
 from remote_agent.context import GovernedContextBuilder
 from remote_agent.discover import DISCOVER, discover
 from remote_agent.executor import AdkExecutor
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.joining import join
 from remote_agent.lifecycle import Lifecycle
+from remote_agent.mcp_missing import NoMcpDoor
 from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
@@ -46,9 +50,13 @@ from remote_agent.protocol import NotNow, jsonrpc_dispatcher, rest_routes
 from remote_agent.results_door import PATH, ResultsDoor
 from remote_agent.send_door import SendDoor
 from remote_agent.service import Service
+from remote_agent.siblings import Siblings
 from remote_agent.tasks import TaskMemory
 from remote_agent.telling import Telling
 from remote_agent.underway import Underway
+
+if TYPE_CHECKING:
+    from remote_agent.mcp_door import McpDoor
 
 
 def create_app(lifecycle: Lifecycle) -> FastAPI:
@@ -94,6 +102,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         clock=lambda: service.clock(),
         siblings=lifecycle.siblings,
     )
+    mcp_door = _mcp_door(service, respond, lifecycle.siblings)
     telling = Telling(service, lambda: lifecycle.fault)
     contexts = GovernedContextBuilder()
     dispatcher = jsonrpc_dispatcher(handler, contexts)
@@ -102,7 +111,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        lifespan=_lifespan(handler, lifecycle, telling),
+        lifespan=_lifespan(handler, lifecycle, telling, mcp_door),
         middleware=[
             _metrics_door(lifecycle, telling),
             Middleware(
@@ -133,17 +142,32 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     # Before the SDK's, whose tenant mount would swallow every path of two parts.
     _add_public_routes(app, lifecycle)
     app.router.routes.append(Route(PATH, ResultsDoor(service, lifecycle.siblings)))
+    app.router.routes.append(Route("/mcp/{dataset}", mcp_door))
     add_a2a_routes_to_fastapi(app, rest_routes=rest_routes(handler, contexts))
     return app
 
 
+def _mcp_door(
+    service: Service, respond: Callable[[Governed, Underway], Awaitable[Answer]], siblings: Siblings
+) -> McpDoor | NoMcpDoor:
+    """The MCP servers of the datasets that have one, where the extra ``mcp`` is installed."""
+    if find_spec("mcp") is None:
+        return NoMcpDoor()
+    from remote_agent.mcp_door import McpDoor
+
+    async def discover_tools(asked: Governed) -> tuple[Answer, Sequence[DatasetDescriptor]]:
+        return await discover(asked, service)
+
+    return McpDoor(service, respond, discover_tools, siblings, version=card_version())
+
+
 def _lifespan(
-    handler: GovernedRequestHandler, lifecycle: Lifecycle, telling: Telling
+    handler: GovernedRequestHandler, lifecycle: Lifecycle, telling: Telling, mcp_door: McpDoor | NoMcpDoor
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def run(_: FastAPI) -> AsyncIterator[None]:
         try:
-            async with telling.to_siblings():
+            async with telling.to_siblings(), mcp_door.running():
                 yield
         finally:
             await handler.close()

@@ -27,6 +27,11 @@ CARD_FILE: Final = Path(__file__).resolve().parent.parent / "agent_card.json"
 CARD_ALGORITHM: Final = "EdDSA"
 
 
+def card_version() -> str:
+    """The version of this agent, as its card says it."""
+    return str(json.loads(CARD_FILE.read_text(encoding="utf-8"))["version"])
+
+
 def public_view(descriptor: DatasetDescriptor) -> DatasetDescriptor | None:
     """The descriptor as anyone may see it; ``None`` where nothing of it is public."""
     if descriptor.is_restricted:

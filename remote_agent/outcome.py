@@ -32,7 +32,8 @@ class Request:
     as (issuer, tenant, subject). ``grants`` are the ``Execution-Grant`` field lines as they
     arrived; they are never part of a representation. ``task_id`` is the task it is answered
     under; with ``follows`` it is a further message of that task, which remembers the call
-    ``half``, if any. ``media_type`` is the form the result is wanted in.
+    ``half``, if any. ``media_type`` is the form the result is wanted in. ``tool`` is the name of the
+    MCP tool that was called; ``None`` for what came over A2A.
     """
 
     client: str
@@ -46,6 +47,7 @@ class Request:
     follows: bool = False
     half: Call | None = field(default=None, repr=False)
     media_type: str = RESULT_MEDIA_TYPE
+    tool: str | None = None
     request_id: str = field(default_factory=lambda: new_id("req"))
 
     def grant_header(self) -> str | None:
@@ -97,7 +99,7 @@ class BoundCall:
     def place(self) -> tuple[ServedDataset, ServedCapability]:
         """What is called; an admitted call always has it."""
         if self.served is None or self.capability is None:
-            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such capability")
+            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "it is not a registered capability of this agent")
         return self.served, self.capability
 
     def parts(self) -> tuple[ServedDataset, ServedCapability, Bound]:
@@ -137,6 +139,12 @@ class Found:
     execution: Execution
     cache: CacheOutcome
     run: RunIds
+
+    def asked_by(self, request: Request) -> Found:
+        """The same as the answer to ``request``: a tool's, where one was called, whatever run made the rows."""
+        if request.tool is None:
+            return self
+        return replace(self, execution=replace(self.execution, tool_origin="MCP"))
 
     def told(self, now: float) -> Found:
         """What may be said of it; as of one that was made ``now`` where it may not be told whether it was stored.
