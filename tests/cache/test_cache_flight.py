@@ -132,7 +132,7 @@ async def test_a_dead_leader_s_lease_ends_and_another_process_leads(store: Cache
 
 
 async def test_a_living_leader_keeps_its_lease(store: CacheStore) -> None:
-    first, second = (Flights(store, Breaker(), life_s=0.3) for _ in range(2))
+    first, second = (Flights(store, Breaker(), life_s=0.6) for _ in range(2))
     order: list[str] = []
 
     def named(name: str, seconds: float) -> Callable[[str | None], Awaitable[str]]:
@@ -144,7 +144,7 @@ async def test_a_living_leader_keeps_its_lease(store: CacheStore) -> None:
 
         return run
 
-    slow = asyncio.create_task(first.once("dsc:1:{p}:e:i", look=nothing, run=named("slow", 0.9), patience_s=PATIENCE_S))
+    slow = asyncio.create_task(first.once("dsc:1:{p}:e:i", look=nothing, run=named("slow", 1.5), patience_s=PATIENCE_S))
     while not order:
         await asyncio.sleep(0.001)
     await second.once("dsc:1:{p}:e:i", look=nothing, run=named("next", 0), patience_s=PATIENCE_S)
