@@ -99,7 +99,7 @@ class BoundCall:
     def place(self) -> tuple[ServedDataset, ServedCapability]:
         """What is called; an admitted call always has it."""
         if self.served is None or self.capability is None:
-            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such capability")
+            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "it is not a registered capability of this agent")
         return self.served, self.capability
 
     def parts(self) -> tuple[ServedDataset, ServedCapability, Bound]:

@@ -135,6 +135,8 @@ async def evaluate_admission(asking: Asking, service: Service) -> Asking:
             descriptor=target.descriptor,
             policy_version=service.world.policy_version,
             now=service.clock(),
+            max_age_s=asking.wanted.max_age_s,
+            schema_version=asking.wanted.schema_version,
         ),
         service.world.evaluator,
     )

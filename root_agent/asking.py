@@ -26,6 +26,7 @@ from evidence.statement import Draft
 from root_agent.identity import RequestContext
 
 MAX_QUESTION_CHARS: Final = 4_000
+MAX_AGE_S: Final = 10**10
 _ENDING: Final = frozenset({"record_evidence", "record_refusal", "record_indeterminate", "explain_response"})
 
 
@@ -49,7 +50,8 @@ class Wanted:
     ``media_type`` is the form of the result: JSON, which comes in the reply where it is small,
     or Arrow, which is always fetched. A call may complete the ``task`` of a dataset agent that
     asked for what an earlier one missed. ``zone`` is where it is asked: which day *today* is there,
-    and at which instants days begin.
+    and at which instants days begin. Whoever asks may take no data that are older than ``max_age_s``
+    seconds, and none but those of one ``schema_version``.
     """
 
     question: str | None = field(default=None, repr=False)
@@ -57,6 +59,8 @@ class Wanted:
     media_type: str = RESULT_MEDIA_TYPE
     task: str = ""
     zone: ZoneInfo = UTC
+    max_age_s: float | None = None
+    schema_version: str | None = None
 
     @classmethod
     def of(
@@ -66,6 +70,8 @@ class Wanted:
         media_type: str = RESULT_MEDIA_TYPE,
         task: object = None,
         zone: object = UTC,
+        max_age_s: object = None,
+        schema_version: object = None,
     ) -> Wanted:
         """Checked at the door. Raises INVALID_INPUT with one line that says what to send."""
         if (question is None) == (call is None):
@@ -74,9 +80,10 @@ class Wanted:
             raise _invalid("root_agent.ask.task", "a task is completed by a call: send the task's id with a whole one")
         if media_type not in (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE):
             raise _invalid("root_agent.ask.form", f"a result comes as {RESULT_MEDIA_TYPE} or {ARROW_MEDIA_TYPE}")
-        where = zone_of(zone)
+        stated: dict[str, Any] = {"zone": zone_of(zone), "max_age_s": _age(max_age_s)}
+        stated["schema_version"] = _version(schema_version)
         if call is not None:
-            return cls(call=_typed(call), media_type=media_type, task=str(task or ""), zone=where)
+            return cls(call=_typed(call), media_type=media_type, task=str(task or ""), **stated)
         if not isinstance(question, str) or not question.strip():
             raise _invalid("root_agent.question.empty", "the question is empty: ask something in words")
         if len(question) > MAX_QUESTION_CHARS:
@@ -85,7 +92,7 @@ class Wanted:
             question.encode()
         except UnicodeEncodeError as error:
             raise _invalid("root_agent.question.unicode", "the question is not valid Unicode text") from error
-        return cls(question=question, media_type=media_type, zone=where)
+        return cls(question=question, media_type=media_type, **stated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +251,22 @@ def zone_of(value: object) -> ZoneInfo:
         return value if isinstance(value, ZoneInfo) else read_zone(value)
     except ValueError as error:
         raise _invalid("root_agent.ask.zone", f"the zone cannot be used: {error}") from error
+
+
+def _age(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_AGE_S:
+        raise _invalid("root_agent.ask.max_age", f"max_age_s is a number of seconds from 0 to {MAX_AGE_S}")
+    return float(value)
+
+
+def _version(value: object) -> str | None:
+    if value is not None and not is_plain_id(value):
+        raise _invalid(
+            "root_agent.ask.schema_version", "schema_version is the version of a schema, as its card says it"
+        )
+    return None if value is None else str(value)
 
 
 def is_plain_id(value: object) -> bool:

@@ -83,6 +83,8 @@ class RootAgent:
         task: object = None,
         watch: Watch | None = None,
         zone: object = None,
+        max_age_s: object = None,
+        schema_version: object = None,
     ) -> Answer:
         """Ask on behalf of the person an identity token stands for.
 
@@ -90,7 +92,15 @@ class RootAgent:
         """
         person = await self.service.person(person_token)
         return await self.ask_for(
-            person, question=question, call=call, media_type=media_type, task=task, watch=watch, zone=zone
+            person,
+            question=question,
+            call=call,
+            media_type=media_type,
+            task=task,
+            watch=watch,
+            zone=zone,
+            max_age_s=max_age_s,
+            schema_version=schema_version,
         )
 
     async def ask_for(
@@ -103,16 +113,20 @@ class RootAgent:
         task: object = None,
         watch: Watch | None = None,
         zone: object = None,
+        max_age_s: object = None,
+        schema_version: object = None,
     ) -> Answer:
         """Ask on behalf of a verified person.
 
         ``question`` is text; ``call`` a mapping with dataset, capability and arguments, and
         ``task`` the dataset agent's task that it completes, if any. ``watch`` is told a percentage
         whenever one comes; cancelling the coroutine cancels the call at the dataset agent. ``zone`` is
-        where it is asked, by its IANA name; the service's own where none is named. Raises
+        where it is asked, by its IANA name; the service's own where none is named. Data older than
+        ``max_age_s`` seconds, and of another ``schema_version``, are refused where these are given. Raises
         ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
-        wanted = Wanted.of(question, call, media_type, task, self.service.zone if zone is None else zone)
+        where = self.service.zone if zone is None else zone
+        wanted = Wanted.of(question, call, media_type, task, where, max_age_s, schema_version)
         asking = _asking(person, wanted, SessionId.generate(), watch)
         self._desk.open(asking)
         with self.service.measures.asking():

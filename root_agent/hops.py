@@ -94,6 +94,7 @@ async def _admitted(asking: Asking, principal: Principal, delegation: Delegation
             descriptor=descriptor,
             policy_version=service.world.policy_version,
             now=service.clock(),
+            max_age_s=asking.wanted.max_age_s,
         ),
         service.world.evaluator,
     )
