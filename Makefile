@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile mutants bench lock
+.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile mutants conformance conformance-mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -82,6 +82,12 @@ test-hostile: setup ## hostile templates and arguments under real limits: time, 
 mutants: setup ## takes every check out, one at a time, and shows which test fails without it (minutes)
 	$(BIN)/python -m mutants
 
+conformance: setup ## the public conformance kit against the served product: 15 assertions over real HTTP; CONFORMANCE='--only AD-008'
+	$(BIN)/python -m conformance $(CONFORMANCE)
+
+conformance-mutants: setup ## the kit's 19 faults, each planted at every wall at once: which assertion catches each (minutes)
+	$(BIN)/python -m conformance.mutants $(CONFORMANCE)
+
 bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks
 
@@ -92,3 +98,4 @@ lock: setup ## the locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for
 	echo 'hatchling' | $(COMPILE) --constraint requirements.lock - -o deploy/requirements-build.lock
 	$(COMPILE) --python-version 3.11 tests/bigquery/requirements-emulator.in -o tests/bigquery/requirements-emulator.lock
 	$(COMPILE) --python-version 3.11 --no-deps benchmarks/requirements-redisvl.in -o benchmarks/requirements-redisvl.lock
+	$(COMPILE) --python-version 3.11 --no-deps conformance/requirements.in -o conformance/requirements.lock
