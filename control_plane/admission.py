@@ -45,7 +45,17 @@ from control_plane.admission_rules import (
 from control_plane.evaluator import Evaluator, EvaluatorTimeout, EvaluatorUnavailable, InProcessEvaluator
 from control_plane.policy import PolicyAnswer, PolicyRequest
 
-__all__ = ["AdmissionRequest", "EvaluatorFailure", "RuleOutcome", "admit", "decide", "explain"]
+__all__ = [
+    "AdmissionRequest",
+    "EvaluatorFailure",
+    "RuleOutcome",
+    "admit",
+    "ask_policies",
+    "decide",
+    "early",
+    "explain",
+    "question_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,7 @@ class RuleOutcome:
 
 def admit(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) -> Decision:
     """The decision on a request, given what the policies answered."""
-    return _early(request) or _judged(case_of(request), answer)
+    return early(request) or _judged(case_of(request), answer)
 
 
 async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
@@ -73,11 +83,11 @@ async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
     known = granted.find(request) if granted is not None else None
     if known is not None:
         return known
-    early = _early(request)
-    if early is not None:
-        return early
+    settled = early(request)
+    if settled is not None:
+        return settled
     case = case_of(request)
-    decision = _judged(case, await _ask(evaluator, question_of(case)))
+    decision = _judged(case, await ask_policies(evaluator, question_of(case)))
     if granted is not None:
         granted.keep(request, decision)
     return decision
@@ -108,7 +118,8 @@ def question_of(case: Case) -> PolicyRequest:
     )
 
 
-async def _ask(evaluator: Evaluator, question: PolicyRequest) -> PolicyAnswer | EvaluatorFailure:
+async def ask_policies(evaluator: Evaluator, question: PolicyRequest) -> PolicyAnswer | EvaluatorFailure:
+    """The evaluator's answer, or why there is none; whatever it throws is unknown authority."""
     try:
         return await evaluator.evaluate(question)
     except EvaluatorTimeout:
@@ -127,7 +138,8 @@ def _all_rules(
     yield from with_policies(case_of(request), answer)
 
 
-def _early(request: AdmissionRequest) -> Decision | None:
+def early(request: AdmissionRequest) -> Decision | None:
+    """The decision where one of rules 1 to 8 makes it: no policy is asked then."""
     for _, stop in before_policies(request):
         if stop is not None:
             return _stopped(request, stop, request.policy_version)

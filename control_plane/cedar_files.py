@@ -66,40 +66,42 @@ class PolicyFiles:
     policies: tuple[Policy, ...]
 
 
-def read_policies(folder: Path) -> PolicyFiles:
-    """Raises a CONFIGURATION fault that names the file, the policy and what to change."""
-    found, faults = examine_policies(folder)
-    if found is None:
-        raise _as_one(faults)
-    return found
+def examine_policies(
+    folder: Path, *, version: str | None = None, within: str = ""
+) -> tuple[PolicyFiles | None, tuple[PolicyFault, ...]]:
+    """The policies of one set, or everything that is wrong with them.
 
-
-def examine_policies(folder: Path) -> tuple[PolicyFiles | None, tuple[PolicyFault, ...]]:
-    """The policies of a folder, or everything that is wrong with them."""
+    ``version`` is its version where no file of it says so, ``within`` stands before the names of its files.
+    """
     faults: list[PolicyFault] = []
-    version = _version(folder, faults)
-    schema, schema_text = _schema(folder, faults)
+    if version is None:
+        try:
+            version = read_version(folder, within=within)
+        except PolicyFault as fault:
+            faults.append(fault)
+    schema, schema_text = _schema(folder, within, faults)
     policies: dict[str, Policy] = {}
     texts = [schema_text]
     files = sorted(folder.glob("*.cedar"))
     if not files:
         faults.append(policy_fault(folder.name, "the folder holds no .cedar file"))
     for path in files:
-        text = _read(path, faults)
+        name = f"{within}{path.name}"
+        text = _read(path, name, faults)
         texts.append(text)
-        for policy in _parse(path.name, text, schema, faults):
+        for policy in _parse(name, text, schema, faults):
             if policy.policy_id in policies:
                 first = policies[policy.policy_id].place
                 problem = f'@id("{policy.policy_id}") is already used in {first}'
-                faults.append(policy_fault(path.name, problem, policy.line))
+                faults.append(policy_fault(name, problem, policy.line))
             policies[policy.policy_id] = policy
-    if faults:
+    if faults or version is None:
         return None, tuple(faults)
     digest = sha256_hex("\x00".join([version, *texts]).encode())
     return PolicyFiles(version=version, digest=digest, policies=tuple(policies.values())), ()
 
 
-def _as_one(faults: Sequence[PolicyFault]) -> PolicyFault:
+def as_one(faults: Sequence[PolicyFault]) -> PolicyFault:
     """The first fault, and with it those of the same file that typing found."""
     first = faults[0]
     beside = [fault for fault in faults if first.typed and fault.typed and fault.file == first.file][1:]
@@ -245,43 +247,46 @@ def _is_attributes(node: Any) -> bool:
     return isinstance(access, dict) and access.get("attr") == "attributes" and access["left"] == {"Var": "principal"}
 
 
-def _version(folder: Path, faults: list[PolicyFault]) -> str:
-    before = len(faults)
-    version = _read(folder / "version", faults).strip()
-    if len(faults) == before and not _VERSION.fullmatch(version):
-        faults.append(policy_fault("version", "must hold one version, for example 2026.09.01"))
+def read_version(folder: Path, name: str = "version", *, within: str = "") -> str:
+    """The version that a file of the folder names. Raises ``PolicyFault``."""
+    faults: list[PolicyFault] = []
+    version = _read(folder / name, f"{within}{name}", faults).strip()
+    if faults:
+        raise faults[0]
+    if not _VERSION.fullmatch(version):
+        raise policy_fault(f"{within}{name}", "must hold one version, for example 2026.09.01")
     return version
 
 
-def _schema(folder: Path, faults: list[PolicyFault]) -> tuple[cedarpy.Schema | None, str]:
+def _schema(folder: Path, within: str, faults: list[PolicyFault]) -> tuple[cedarpy.Schema | None, str]:
     """The schema, where it can be used, and its text."""
     found = sorted(folder.glob("*.cedarschema"))
     if len(found) != 1:
         faults.append(policy_fault(folder.name, f"the folder needs exactly one .cedarschema file, found {len(found)}"))
         return None, ""
-    before = len(faults)
-    text = _read(found[0], faults)
+    before, name = len(faults), f"{within}{found[0].name}"
+    text = _read(found[0], name, faults)
     if len(faults) > before:
         return None, text
     try:
         return cedarpy.Schema.from_str(text), text
     except ValueError as error:
-        faults.append(policy_fault(found[0].name, _one_line(error), line_of(str(error), text)))
+        faults.append(policy_fault(name, _one_line(error), line_of(str(error), text)))
         return None, text
 
 
-def _read(path: Path, faults: list[PolicyFault]) -> str:
+def _read(path: Path, name: str, faults: list[PolicyFault]) -> str:
     """The text of a file, empty where it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_POLICY_BYTES + 1)
         if len(data) <= MAX_POLICY_BYTES:
             return data.decode("utf-8")
-        faults.append(policy_fault(path.name, f"is larger than {MAX_POLICY_BYTES} bytes"))
+        faults.append(policy_fault(name, f"is larger than {MAX_POLICY_BYTES} bytes"))
     except OSError as error:
-        faults.append(policy_fault(path.name, f"cannot be read: {error.strerror}"))
+        faults.append(policy_fault(name, f"cannot be read: {error.strerror}"))
     except UnicodeDecodeError:
-        faults.append(policy_fault(path.name, "is not UTF-8"))
+        faults.append(policy_fault(name, "is not UTF-8"))
     return ""
 
 

@@ -8,7 +8,7 @@ is a number of seconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,7 +19,7 @@ from contract.principal import Principal
 from contract.scope import MAX_STALE_S, Mask, Obligations, RowConstraints, ScopeError, parse_rows
 
 MAX_ANNOTATION_BYTES: Final = 64 * 1024
-_SET_KINDS: Final = ("one_of", "not_one_of")
+SET_KINDS: Final = ("one_of", "not_one_of")
 _REFERENCE: Final = "principal"
 _OBLIGATION_MEMBERS: Final = frozenset({"rows", "columns", "masks"})
 _STALE: Final = "stale_s"
@@ -43,6 +43,13 @@ class ObligationTemplate:
     def mentioned(self) -> frozenset[str]:
         """Every ``table.column`` the annotations name."""
         return frozenset(self.raw_rows) | frozenset(self.masks) | (self.columns or frozenset())
+
+    def references(self) -> Iterator[tuple[str, str]]:
+        """Each attribute of the principal that is bound, and the kind of constraint it is bound to."""
+        for constraint in self.raw_rows.values():
+            for kind, value in constraint.items():
+                if _is_reference(value):
+                    yield str(value[_REFERENCE]), kind
 
     def bind(self, principal: Principal) -> Obligations:
         """The obligations for one principal. Raises ``MissingAttribute`` or ``ScopeError``."""
@@ -105,7 +112,7 @@ def _stand_in(kind: str, value: Any) -> Any:
         return value
     if set(value) != {_REFERENCE} or not isinstance(value[_REFERENCE], str) or not is_slug(value[_REFERENCE]):
         raise ScopeError('@rows: a bound value is exactly {"principal": "attribute"}')
-    if kind in _SET_KINDS:
+    if kind in SET_KINDS:
         return ["x"]
     return "x" if kind == "prefix" else 0
 
@@ -117,7 +124,7 @@ def _bound(kind: str, value: Any, principal: Principal) -> Any:
     if name not in principal.attributes:
         raise MissingAttribute(name)
     held = principal.attributes[name]
-    if kind in _SET_KINDS:
+    if kind in SET_KINDS:
         return list(held) if isinstance(held, tuple) else [held]
     return held
 

@@ -6,7 +6,6 @@ and may still allow, so errors are looked at before the decision.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,9 @@ import cedarpy
 from contract.ids import is_slug
 from contract.principal import Principal
 from contract.scope import Obligations, ScopeError, Sensitivity
-from control_plane.cedar_files import Policy, read_policies
+from control_plane.cedar_files import Policy
+from control_plane.cedar_request import cedar_request, entities, policy_set
+from control_plane.cedar_versions import read_policies
 from control_plane.descriptor import DatasetManifest, Effect
 from control_plane.obligations import MissingAttribute, parse_obligations
 from control_plane.policy_input import PolicyInput
@@ -207,7 +208,7 @@ class PolicySet:
             # Without a request schema a missing attribute stays an error that can be told from
             # a bad request; the policies themselves were typed when they were loaded.
             result = cedarpy.is_authorized(
-                _cedar_request(request),
+                cedar_request(request),
                 self._slices.get(request.dataset, self._general),
                 self._entities_of(request.principal),
             )
@@ -221,6 +222,15 @@ class PolicySet:
         if result.decision is not cedarpy.Decision.Deny:
             return self._answer(Outcome.ERROR, detail="the evaluation ended without a decision")
         return self._answer(Outcome.FORBID, reasons[0]) if reasons else self._answer(Outcome.NONE)
+
+    def about(self, dataset: str) -> tuple[Policy, ...]:
+        """The policies that are asked about a dataset: those of no dataset by name, and its own."""
+        return tuple(policy for policy in self.policies.values() if policy.dataset in (None, dataset))
+
+    def without(self, policy_id: str) -> PolicySet:
+        """The set as it would be without one policy, for explanations; it states the same version."""
+        kept = [policy for policy in self.policies.values() if policy.policy_id != policy_id]
+        return PolicySet.of(self.version, self.digest, kept)
 
     def problems(self, datasets: Mapping[str, DatasetManifest]) -> tuple[str, ...]:
         """Every ``table.column`` an obligation names that no dataset in its reach has, one line each."""
@@ -279,48 +289,19 @@ class PolicySet:
             return held[1]
         if len(self._entities) >= MAX_REMEMBERED_PRINCIPALS:
             self._entities.clear()
-        entities = cedarpy.Entities.from_json_str(json.dumps([_entity(principal)]))
-        self._entities[id(principal)] = (principal, entities)
-        return entities
+        made = entities([principal])
+        self._entities[id(principal)] = (principal, made)
+        return made
 
 
-def load_policies(folder: Path) -> PolicySet:
-    """From ``*.cedar``, one ``*.cedarschema`` and ``version``. Raises a CONFIGURATION fault."""
-    files = read_policies(folder)
+def load_policies(folder: Path, version: str | None = None) -> PolicySet:
+    """The set of a folder that is in force, or the one of ``version``. Raises a CONFIGURATION fault."""
+    files = read_policies(folder, version)
     return PolicySet.of(files.version, files.digest, files.policies)
 
 
 def _cedar(policies: list[Policy]) -> cedarpy.PolicySet:
-    static = {policy.policy_id: policy.document for policy in policies}
-    return cedarpy.PolicySet.from_json_str(json.dumps({"templates": {}, "staticPolicies": static, "templateLinks": []}))
-
-
-def _uid(principal: Principal) -> dict[str, str]:
-    return {"type": "Principal", "id": f"{principal.issuer}#{principal.subject}"}
-
-
-def _entity(principal: Principal) -> dict[str, Any]:
-    attributes = {
-        "tenant": principal.tenant,
-        "principal_class": principal.principal_class,
-        "clearance": principal.clearance.value,
-        "attributes": principal.attributes_json(),
-    }
-    return {"uid": _uid(principal), "attrs": attributes, "parents": []}
-
-
-def _cedar_request(request: PolicyRequest) -> dict[str, Any]:
-    return {
-        "principal": _uid(request.principal),
-        "action": {"type": "Action", "id": request.capability},
-        "resource": {"type": "Dataset", "id": request.dataset},
-        "context": {
-            "entitled": request.entitled,
-            "effect": request.effect.value,
-            "sensitivity": request.sensitivity.value,
-            "tenant": request.tenant,
-        },
-    }
+    return policy_set({policy.policy_id: policy.document for policy in policies})
 
 
 def _has_column(manifest: DatasetManifest, column: str) -> bool:

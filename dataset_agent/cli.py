@@ -31,7 +31,7 @@ _COMMANDS: Final = {
     "demo": ("demo", "demo", "Run the main job end to end over loopback HTTP."),
     "serve": ("serving", "serve", "Serve the dataset agent."),
     "root": ("root_serving", "root", "Serve the root agent to applications: POST /ask."),
-    "policy": ("policy_serving", "policy_app", "A policy server with OPA's data API."),
+    "policy": ("policy_serving", "policy_app", "Explain, test and serve policies."),
     "reload": ("reloading", "reload", "Make what this home serves re-read its files."),
     "card": ("card_command", "card", "Fetch a card, verify it, and show what may be asked."),
     "ask": ("asking", "ask", "Ask in words."),

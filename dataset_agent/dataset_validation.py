@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +20,15 @@ from pydantic import ValidationError
 from contract.errors import DatasetAgentError
 from contract.settings import Settings
 from control_plane.cedar_files import PolicyFault, examine_policies
+from control_plane.cedar_versions import CURRENT, examine_version, find_versions
 from control_plane.descriptor import DatasetManifest
 from control_plane.policy import PolicySet
 from control_plane.principals import Directory, examine_directory
 from control_plane.registry import Examined, dataset_folders, examine
 from dataset_agent.dataset_warnings import warnings_of
 from dataset_agent.folder_fault import FolderFault
+from dataset_agent.policy_testing import check_table
+from dataset_agent.policy_world import expected_file, open_policy_world
 from dataset_agent.template_advice import advice
 from queries.engine import Engine
 from queries.errors import TemplateError
@@ -95,7 +98,29 @@ async def validate_folder(settings: Settings, scratch: Path) -> Report:
     policies, directory = _policies(folder, manifests, report), _directory(folder, report)
     report.decides = len(report.faults) == before
     report.warnings.extend(warnings_of(found, policies, directory, templates))
+    if report.ok:  # a dataset that is broken is refused to everybody
+        report.faults.extend([fault async for fault in _unexpected(settings)])
     return report
+
+
+async def _unexpected(settings: Settings) -> AsyncIterator[FolderFault]:
+    """Where the expected verdicts beside the policies, if there are any, are not what is decided."""
+    path = expected_file(settings.datasets / "policies")
+    if not path.exists():
+        return
+    file = str(path.relative_to(settings.datasets))
+    try:
+        world = await asyncio.to_thread(open_policy_world, settings, [], None)
+        reports = await check_table(world, path)
+    except DatasetAgentError as error:
+        yield FolderFault(file, error.message.removeprefix(f"{path.name}: "))
+        return
+    for one in (one for report in reports for one in report.failed):
+        expected = one.expected
+        place = f"{expected.principal} {expected.dataset} {expected.capability}"
+        yield FolderFault(
+            file, f"{'; '.join(one.differences)}; correct the policies, or what is expected", expected.line, place
+        )
 
 
 def _twice(found: Sequence[Examined], report: Report) -> None:
@@ -209,16 +234,29 @@ async def _tried(
 
 
 def _policies(folder: Path, manifests: Mapping[str, DatasetManifest], report: Report) -> PolicySet | None:
-    found, faults = examine_policies(folder / "policies")
-    report.faults.extend(_policy_fault(fault) for fault in faults)
-    if found is None:
+    """The set in force. Every other version is checked as well, since it can be put in force by one word."""
+    within = folder / "policies"
+    try:
+        versions = find_versions(within)
+    except PolicyFault as fault:
+        report.faults.append(_policy_fault(fault))
+        if not (within / CURRENT).exists():  # then the rest of the one set can be looked at all the same
+            report.faults.extend(_policy_fault(more) for more in examine_policies(within, version="0")[1])
         return None
-    policies = PolicySet.of(found.version, found.digest, found.policies)
-    for problem in policies.problems(manifests):
-        place, _, message = problem.partition(": ")
-        file, _, line = place.partition(":")
-        report.faults.append(FolderFault(f"policies/{file}", message, int(line) if line.isdecimal() else None))
-    return policies
+    in_force: PolicySet | None = None
+    for version in versions.folders:
+        found, faults = examine_version(within, versions, version)
+        report.faults.extend(_policy_fault(fault) for fault in faults)
+        if found is None:
+            continue
+        policies = PolicySet.of(found.version, found.digest, found.policies)
+        for problem in policies.problems(manifests):
+            place, _, message = problem.partition(": ")
+            file, _, line = place.partition(":")
+            report.faults.append(FolderFault(f"policies/{file}", message, int(line) if line.isdecimal() else None))
+        if version == versions.current:
+            in_force = policies
+    return in_force
 
 
 def _policy_fault(fault: PolicyFault) -> FolderFault:

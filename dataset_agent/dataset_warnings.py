@@ -102,7 +102,7 @@ def _reach(
                 f"{capability.policy_id}, which does not; permit it there, or take policy_id out"
             )
         elif answer.outcome is Outcome.PERMIT and template is not None:
-            for why in _unmet(template, answer.obligations):
+            for why in unmet(template, answer.obligations):
                 yield f"{person.name} is entitled to it and refused by the obligations of {answer.policy_id}: {why}"
         if person.tenant != manifest.tenant:
             yield f"{person.name} is entitled to it and of the tenant {person.tenant}, not {manifest.tenant}"
@@ -110,7 +110,7 @@ def _reach(
             yield f"{person.name} is entitled to it and cleared for {person.clearance.value} only"
 
 
-def _unmet(template: Template, obligations: Obligations) -> Iterator[str]:
+def unmet(template: Template, obligations: Obligations) -> Iterator[str]:
     """Why no call could be governed by what a policy demands, as ``queries.govern`` refuses it."""
     for name in sorted({name.partition(".")[0] for name in obligations.rows} - template.tables_read):
         yield f"@rows names {name}, which its template does not read; permit it in a policy of its own"

@@ -19,6 +19,7 @@ from contract.settings import Settings
 from control_plane.identity import refuse_in_production
 from control_plane.oidc import OidcVerifier
 from control_plane.policy import load_policies
+from control_plane.policy_seen import told_apart
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from dataset_agent.configuration import load_settings, unknown_settings
@@ -72,7 +73,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
     yield from check_trust(settings)
     yield from check_places(settings)
     yield from _ledgers(settings)
-    yield check("policies", lambda: _policies(settings))
+    yield _policies(settings)
     yield check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
 
 
@@ -89,11 +90,18 @@ def _ledgers(settings: Settings) -> Iterator[Finding]:
             )
 
 
-def _policies(settings: Settings) -> None:
-    """As a dataset agent checks them before it starts."""
-    problems = load_policies(settings.datasets / "policies").problems(load_registry(settings.datasets).datasets)
-    if problems:
-        raise DatasetAgentError(Component.COMMAND, Category.CONFIGURATION, "command.doctor.policies", problems[0])
+def _policies(settings: Settings) -> Finding:
+    """As a dataset agent checks them before it starts; what is worth knowing is an edit without another version."""
+    told: list[str] = []
+
+    def probe() -> None:
+        policies = load_policies(settings.datasets / "policies")
+        if problems := policies.problems(load_registry(settings.datasets).datasets):
+            raise DatasetAgentError(Component.COMMAND, Category.CONFIGURATION, "command.doctor.policies", problems[0])
+        told.extend(filter(None, [told_apart(policies, settings.home)]))
+
+    found = check("policies", probe)
+    return Finding(found.check, found.status, told[0]) if told else found
 
 
 async def _datasets(settings: Settings) -> list[Finding]:

@@ -6,6 +6,7 @@ OPA does, so a company's own OPA can stand in its place.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,19 @@ from fastapi.responses import JSONResponse
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import DatasetAgentError
 from control_plane.evaluator import decision_document
-from control_plane.policy import load_policies
+from control_plane.policy import PolicySet, load_policies
+from control_plane.policy_seen import told_apart
 
+log = logging.getLogger(__name__)
 MAX_INPUT_BYTES = 64 * 1024
 
 
 class PolicyFile:
     """The policies of a datasets folder; a reload of broken ones keeps the old. Raises where they are broken."""
 
-    def __init__(self, datasets: Path) -> None:
-        self._folder = datasets / "policies"
-        self.policies = load_policies(self._folder)
+    def __init__(self, datasets: Path, home: Path | None = None) -> None:
+        self._folder, self._home = datasets / "policies", home
+        self.policies = self._loaded()
         self._generation = 1
         self._fault: str | None = None
 
@@ -34,11 +37,17 @@ class PolicyFile:
 
     async def reload(self) -> None:
         try:
-            self.policies, self._fault = load_policies(self._folder), None
+            self.policies, self._fault = self._loaded(), None
         except DatasetAgentError as error:
             self._fault = error.message
         else:
             self._generation += 1
+
+    def _loaded(self) -> PolicySet:
+        policies = load_policies(self._folder)
+        if self._home is not None and (told := told_apart(policies, self._home, remember=True)):
+            log.warning(told)
+        return policies
 
 
 def create_policy_app(file: PolicyFile) -> FastAPI:

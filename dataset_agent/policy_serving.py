@@ -1,4 +1,4 @@
-"""``policy serve``: a policy server as a process."""
+"""``policy``: explain a decision, test a table of them, serve the policies as a process."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from contextlib import closing
 import typer
 
 from dataset_agent.configuration import load_settings
-from dataset_agent.policy_server import PolicyFile, create_policy_app
+from dataset_agent.policy_explaining import explain
+from dataset_agent.policy_testing import check
 from dataset_agent.process import address_of, bind_port, serve_app
 from dataset_agent.serve_options import Host, Port, ReadyJson, announce
 
-policy_app = typer.Typer(help="A policy server with OPA's data API.", no_args_is_help=True)
+policy_app = typer.Typer(help="Explain, test and serve policies.", no_args_is_help=True)
+policy_app.command("explain")(explain)
+policy_app.command("test")(check)
 
 
 @policy_app.callback()
 def policy_group() -> None:
-    """A policy server with OPA's data API."""
+    """Explain, test and serve policies."""
 
 
 @policy_app.command("serve")
 def policy_serve(port: Port = 8802, host: Host = None, as_json: ReadyJson = False) -> None:
     """Serve the policies of the datasets folder; point DATASET_AGENT_POLICY_URL at it."""
+    from dataset_agent.policy_server import PolicyFile, create_policy_app  # FastAPI takes a second to load
+
     settings = load_settings(host=host)
-    policies = PolicyFile(settings.datasets)
+    policies = PolicyFile(settings.datasets, settings.home)
     with closing(bind_port(settings.host, port, found_by="DATASET_AGENT_POLICY_URL")) as listener:
         asyncio.run(
             serve_app(

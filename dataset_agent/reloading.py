@@ -11,8 +11,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.settings import Settings
+from control_plane.policy import load_policies
+from control_plane.policy_seen import told_apart
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import AsJson, fail, print_json, progress, say
+from dataset_agent.console import AsJson, fail, note, print_json, progress, say
 from dataset_agent.run_files import Running, running
 
 _PAUSE_S: Final = 0.05
@@ -37,6 +40,8 @@ def reload(
         with progress("reloading"):
             served = _awaited(served, asked, asked + timeout)
     problems = _problems(served) if wait else []
+    if wait and (told := _same_version(settings)):
+        note(told)
     if as_json:
         print_json({"agents": [_public(process) for process in served], "waited": wait, "ok": not problems})
     for process in () if as_json else served:
@@ -69,6 +74,14 @@ def _problems(served: Sequence[Running]) -> list[str]:
         if names := sorted({name for process in served for name in process.state.get(member, {})}):
             problems.append(f"{said}: {', '.join(names)}")
     return problems
+
+
+def _same_version(settings: Settings) -> str | None:
+    """Whether the policies that are in force now were edited and their version was not."""
+    try:
+        return told_apart(load_policies(settings.datasets / "policies"), settings.home)
+    except DatasetAgentError:  # who serves has told it
+        return None
 
 
 def _ask(process: Running) -> None:

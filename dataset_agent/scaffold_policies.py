@@ -11,6 +11,7 @@ from typing import Final
 from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_version
+from control_plane.cedar_versions import CURRENT
 from control_plane.policy import load_policies
 from control_plane.principals import load_directory
 from dataset_agent.scaffold_text import (
@@ -47,6 +48,8 @@ def add_to_policies(dataset: NewDataset, folder: Path, staging: Path, person: st
     Returns the files that are new or changed. Raises ``DatasetAgentError`` where those that are
     there are broken, or written so that nothing can be added by a program.
     """
+    if (folder / "policies" / CURRENT).exists():
+        raise _by_hand("(several versions are there)")
     before, known = load_policies(folder / "policies"), load_directory(folder / "principals.yaml")
     if taken := next((name for name in dataset.policy_ids.values() if name in before.policies), None):
         raise _fault(f"a policy {taken} is there: give the new dataset another --name")

@@ -18,6 +18,7 @@ from contract.settings import Settings
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
 from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
 from control_plane.policy import PolicySet, load_policies
+from control_plane.policy_seen import told_apart
 from control_plane.principals import Directory, load_directory
 from control_plane.registry import Registry, load_registry
 from queries.engine import Engine
@@ -41,6 +42,8 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
     lands in ``outdated``.
     """
     policies, directory, registry = await asyncio.to_thread(_read, settings.datasets)
+    if told := await asyncio.to_thread(told_apart, policies, settings.home, remember=True):
+        log.warning(told)
     unfit = _unfit(policies, registry, before)
     datasets: dict[str, ServedDataset] = {}
     invalid = dict(registry.invalid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
 from control_plane.identity import refuse_in_production
 from control_plane.oidc import OidcVerifier
 from control_plane.policy import PolicySet, load_policies
+from control_plane.policy_seen import told_apart
 from control_plane.principals import load_directory
 from delegation.cards import CardBook
 from delegation.credentials import Assertions
@@ -25,10 +27,14 @@ from grants.trust import Trust, TrustedAgent, load_trust
 from metrics.door import metrics_token
 from root_agent.service import Service, World, pinned_holder
 
+log = logging.getLogger(__name__)
+
 
 def load_world(settings: Settings) -> World:
     """Principals and policies as they are on disk now. Raises ``DatasetAgentError``."""
     policies = load_policies(settings.datasets / "policies")
+    if told := told_apart(policies, settings.home, remember=True):
+        log.warning(told)
     directory = load_directory(settings.datasets / "principals.yaml")
     return World(directory, _evaluator(settings, policies), policies.version)
 
