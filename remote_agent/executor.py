@@ -1,7 +1,8 @@
 """The agent runtime behind a miss, a hop and a negotiation: an ADK Workflow, built after admission.
 
 For an admitted call the workflow has one node, the governed tool of that capability or the
-agent that carries one call to another dataset agent, and nothing else. Rows go to the waiting
+agent that carries one call to another dataset agent, and nothing else; no Runner is made for
+another one. The tool asks by itself, beside the plugin, whether it was admitted. Rows go to the waiting
 request path, not to ADK: sessions, events and models see an execution id and a row count.
 """
 
@@ -18,7 +19,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
-from google.adk.workflow import START, Workflow
+from google.adk.workflow import START, BaseNode, FunctionNode, Workflow
 from google.genai import types
 
 from contract.authority import Authority
@@ -29,7 +30,7 @@ from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
 from delegation.remote import Delegate, Exchange
 from remote_agent.outcome import BoundCall, Found, Perform, RunIds
-from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
+from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, admitted_in, require_policy
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,9 @@ class GovernedTool(BaseTool):
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
+        """Run the call that was bound, once it is admitted. ``args`` are ADK's and reach nothing."""
         try:
+            check_admitted(self, tool_context.session.id)
             document, execution = await self._perform()
         except NotGranted as stop:
             self.stopped = stop
@@ -76,6 +79,24 @@ class GovernedTool(BaseTool):
         return {"status": "executed", "execution_id": execution.execution_id, "row_count": document.row_count}
 
 
+def check_admitted(tool: GovernedTool, session_id: str) -> None:
+    """That this run was begun for this very tool: asked where it is used, whatever stands before it. Raises ``NotGranted``."""
+    if admitted_in(tool, session_id) is None:
+        raise NotGranted(Reason.NO_ACTIVE_GRANT, "no admitted call is active for this tool")
+
+
+def check_only(node: Workflow, target: BaseTool | Exchange | FunctionNode) -> None:
+    """That a workflow is ``target`` and nothing else. Raises ``NotGranted`` UNREGISTERED_CAPABILITY."""
+    steps = [] if node.graph is None else [step for step in node.graph.nodes if step.name != START.name]
+    if len(steps) != 1 or not _is(steps[0], target):
+        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "the workflow has another step than what was admitted")
+
+
+def _is(step: BaseNode, target: BaseTool | Exchange | FunctionNode) -> bool:
+    carried = step.exchange if type(step) is Delegate else getattr(step, "tool", None)
+    return step is target if isinstance(target, FunctionNode) else carried is target
+
+
 @dataclass(slots=True)
 class AdkExecutor:
     """Runs admitted calls through ADK. ``extra_plugins`` come after the policy plugin."""
@@ -86,8 +107,9 @@ class AdkExecutor:
     def __post_init__(self) -> None:
         refuse_content_capture(Component.REMOTE_AGENT)
 
-    def runner(self, node: Workflow) -> Runner:
-        """A Runner under the policy plugin; there is no other way to get one here."""
+    def runner(self, node: Workflow, target: BaseTool | Exchange | FunctionNode) -> Runner:
+        """A Runner of ``target`` alone, under the policy plugin; there is no other way to get one here."""
+        check_only(node, target)
         plugins: list[BasePlugin] = [DatasetPolicyPlugin(), *self.extra_plugins]
         require_policy(plugins)
         return Runner(app=App(name=APP_NAME, root_agent=node, plugins=plugins), session_service=self.sessions)
@@ -116,7 +138,7 @@ class AdkExecutor:
     async def _run_admitted(self, authority: Authority, node: Workflow, target: BaseTool | Exchange) -> None:
         session_id = SessionId.generate()
         user_id = f"{authority.principal.issuer}#{authority.principal.subject}"
-        runner = self.runner(node)
+        runner = self.runner(node, target)
         await self.sessions.create_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
         token = ADMITTED.set(Admitted(authority, target, session_id))
         try:
@@ -139,7 +161,8 @@ class AdkExecutor:
             return {"status": "proposed" if proposed else "not understood"}
 
         session_id = SessionId.generate()
-        runner = self.runner(Workflow(name="dataset_negotiator", edges=[(START, propose_call)]))
+        step = FunctionNode(func=propose_call, name=propose_call.__name__)
+        runner = self.runner(Workflow(name="dataset_negotiator", edges=[(START, step)]), step)
         await self.sessions.create_session(app_name=APP_NAME, user_id=APP_NAME, session_id=session_id)
         try:
             async for _ in runner.run_async(user_id=APP_NAME, session_id=session_id, new_message=_START):

@@ -1,7 +1,8 @@
-"""Default deny for everything an agent runtime may call.
+"""Default deny for everything an agent runtime may call: tools, agents and models.
 
-The second wall: the engine asks for an ``Authority`` itself, so either wall holds alone.
-A raising plugin aborts the run, which fails closed.
+The second wall: the executor checks admission and authority itself, so either wall holds alone.
+A raising plugin aborts the run, which fails closed. Function nodes pass no plugin hook; the executor
+builds no workflow with one that is not its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.callback_context import CallbackContext
-from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
@@ -45,11 +47,21 @@ def blocked(reason: Reason, message: str) -> dict[str, Any]:
     }
 
 
+def admitted_in(target: object, session_id: str) -> Admitted | None:
+    """What was admitted for this very tool or exchange in this session; ``None`` where nothing was."""
+    admitted = ADMITTED.get()
+    if admitted is None or admitted.target is not target or admitted.session_id != session_id:
+        return None
+    return admitted
+
+
 class DatasetPolicyPlugin(BasePlugin):
     """Lets exactly the admitted tool or exchange run, once admitted, and blocks every other call.
 
-    Framework tools (transfer, confirmation, finish, artifact loaders) are blocked like any
-    unregistered tool. Identity is the registered object, not its name.
+    No agent runs but the delegate of an admitted exchange, and no model is asked: a dataset agent has
+    none. So sub-agents, tasks, code executors and transfers have nobody to begin them. Framework tools
+    (transfer, confirmation, finish, artifact loaders) are blocked like any unregistered tool.
+    Identity is the registered object, not its name.
     """
 
     def __init__(self) -> None:
@@ -72,18 +84,21 @@ class DatasetPolicyPlugin(BasePlugin):
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext
     ) -> types.Content | None:
-        """An agent that sends something to another one runs only where its exchange was admitted.
+        """No agent runs but the one that carries an admitted exchange; what it would do is not looked at.
 
         ADK runs a copy of the agent, so what is compared is the exchange that it holds.
         """
-        if not isinstance(agent, RemoteA2aAgent):
+        exchange = agent.exchange if type(agent) is Delegate else None
+        if exchange is not None and admitted_in(exchange, callback_context.session.id) is not None:
             return None
-        admitted = ADMITTED.get()
-        exchange = agent.exchange if isinstance(agent, Delegate) else None
-        if admitted and exchange is admitted.target and callback_context.session.id == admitted.session_id:
-            return None
-        words = f"{Reason.NO_ACTIVE_GRANT}: nothing was admitted that this agent could send"
+        words = f"{Reason.NO_ACTIVE_GRANT}: nothing was admitted that this agent could do"
         return types.Content(role="model", parts=[types.Part(text=words)])
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """No model is asked here, whatever it would be told."""
+        return LlmResponse(error_code="GuardrailBlocked", error_message="a dataset agent asks no model")
 
     async def on_tool_error_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
@@ -94,5 +109,5 @@ class DatasetPolicyPlugin(BasePlugin):
 
 def require_policy(plugins: list[BasePlugin]) -> None:
     """Raise where a Runner would be built without the policy plugin in first place."""
-    if not plugins or not isinstance(plugins[0], DatasetPolicyPlugin):
+    if not plugins or type(plugins[0]) is not DatasetPolicyPlugin:
         raise RuntimeError("a Runner needs DatasetPolicyPlugin as its first plugin")

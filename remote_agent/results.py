@@ -31,6 +31,7 @@ from remote_agent.service import Service
 from remote_agent.spool import Terms, Writing, too_large
 from remote_agent.spool_file import Sealed
 from remote_agent.spool_shares import Owner
+from remote_agent.standing import check_call
 
 T = TypeVar("T")
 _UNBOUNDED: Final = 2**53
@@ -48,9 +49,11 @@ async def collect(
 ) -> tuple[Result, Execution]:
     """Run the call's template once, and keep its result. A stored one cannot be fetched before it is released.
 
-    ``as_of`` is RFC 3339 UTC. Raises ``NotGranted`` as ``Engine.stream``, and RESULT_STORE_UNAVAILABLE. More rows than
+    ``as_of`` is RFC 3339 UTC. Raises ``NotGranted`` as ``Engine.stream``, GRANT_WIDENED for
+    another call than was admitted, and RESULT_STORE_UNAVAILABLE. More rows than
     ``max_rows`` are RESULT_TOO_LARGE, or cut off where the capability says ``truncate``.
     """
+    check_call(authority, call)
     served, capability, bound = call.parts()
     most, cuts = capability.descriptor.max_rows, capability.descriptor.truncate
     terms = Terms(authority, capability.template.digest)

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Final
 
 from contract.authority import Authority
+from contract.verdict import NotGranted, Reason
 from remote_agent.outcome import BoundCall
 
 _ORIGINS: Final = frozenset({"grant", "decision", "principal", "scope"})
@@ -14,6 +15,16 @@ _ORIGINS: Final = frozenset({"grant", "decision", "principal", "scope"})
 def same_rows(one: Authority | None, other: Authority) -> bool:
     """Whether both are for the same person, and the same in every respect that decides which rows and columns there are."""
     return one is not None and _shape(one) == _shape(other)
+
+
+def check_call(authority: Authority, call: BoundCall) -> None:
+    """That an authority is for this very call: asked right before an engine is. Raises ``NotGranted``.
+
+    Admission made it for one; what was swapped, added or mixed up since is refused where it would be used.
+    """
+    for_call = (authority.dataset, authority.capability, authority.scope, authority.principal.key)
+    if for_call != (call.call.dataset, call.call.capability, call.scope, call.principal.key):
+        raise NotGranted(Reason.GRANT_WIDENED, "the call is not the one that was admitted")
 
 
 def same_policy(one: Authority, other: Authority) -> bool:

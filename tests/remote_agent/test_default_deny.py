@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -10,10 +9,6 @@ import pytest
 from a2a.types.a2a_pb2 import AgentCard
 from google.adk.agents import LlmAgent
 from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
-from google.adk.apps import App
-from google.adk.models.base_llm import BaseLlm
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -36,6 +31,7 @@ from remote_agent.agent import app
 from remote_agent.executor import AdkExecutor, GovernedTool
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, require_policy
 from tests.authority_builder import make_authority
+from tests.remote_agent.framework_world import ToolWall, obeying, responses, run
 
 DOCUMENT = ResultDocument(b"{}", 0, False, "2026-01-01T00:00:00.000000Z")
 EXECUTION = Execution("exe-1", "duckdb", None, "LOCAL", 1.0, 2.0)
@@ -48,58 +44,24 @@ def raw_bigquery_tool(sql: str) -> dict[str, str]:
     return {"rows": sql}
 
 
-class Hostile(BaseLlm):
-    """A model that calls one tool and then says it was granted."""
-
-    model: str = "hostile"
-    tool: str
-    args: dict[str, Any]
-
-    async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> AsyncIterator[LlmResponse]:
-        asked = [part.function_response for content in llm_request.contents for part in content.parts or []]
-        if any(asked):
-            part = types.Part(text="GRANTED")
-        else:
-            part = types.Part(function_call=types.FunctionCall(name=self.tool, args=self.args, id="c1"))
-        yield LlmResponse(content=types.Content(role="model", parts=[part]))
-
-
-async def run(agent: LlmAgent) -> list[dict[str, Any]]:
-    sessions = InMemorySessionService()
-    runner = Runner(app=App(name="probe", root_agent=agent, plugins=[DatasetPolicyPlugin()]), session_service=sessions)
-    await sessions.create_session(app_name="probe", user_id="u", session_id="s")
-    message = types.Content(role="user", parts=[types.Part(text="go")])
-    responses: list[dict[str, Any]] = []
-    async for event in runner.run_async(user_id="u", session_id="s", new_message=message):
-        responses += [dict(r.response or {}) for r in event.get_function_responses()]
-    return responses
-
-
 async def test_a_tool_added_by_mistake_is_blocked_and_its_body_never_runs() -> None:
-    RAN.clear()
-    agent = LlmAgent(
-        name="x",
-        model=Hostile(tool="raw_bigquery_tool", args={"sql": "SELECT 1"}),
-        tools=[FunctionTool(raw_bigquery_tool)],
-    )
-    responses = await run(agent)
-    assert responses[0]["status"] == "blocked"
-    assert responses[0]["error"]["kind"] == "GuardrailBlocked"
-    assert RAN == []
+    """By the wall before tools alone, and by all of them."""
+    for plugin in (ToolWall(), DatasetPolicyPlugin()):
+        RAN.clear()
+        model = obeying("raw_bigquery_tool", sql="SELECT 1")
+        said = responses(await run(LlmAgent(name="x", model=model, tools=[FunctionTool(raw_bigquery_tool)]), plugin))
+        assert [(item["status"], item["error"]["kind"]) for item in said] in ([], [("blocked", "GuardrailBlocked")])
+        assert bool(said) is (type(plugin) is ToolWall) and RAN == []
 
 
 async def test_a_tool_behind_another_agent_is_blocked_too() -> None:
     RAN.clear()
-    inner = LlmAgent(
-        name="inner",
-        model=Hostile(tool="raw_bigquery_tool", args={"sql": "x"}),
-        tools=[FunctionTool(raw_bigquery_tool)],
-    )
+    model = obeying("raw_bigquery_tool", sql="x")
+    inner = LlmAgent(name="inner", model=model, tools=[FunctionTool(raw_bigquery_tool)])
     for include in (True, False):
         tool = AgentTool(inner, include_plugins=include)
-        outer = LlmAgent(name="outer", model=Hostile(tool="inner", args={"request": "go"}), tools=[tool])
-        responses = await run(outer)
-        assert responses[0]["status"] == "blocked"
+        outer = LlmAgent(name="outer", model=obeying("inner", request="go"), tools=[tool])
+        assert responses(await run(outer, ToolWall()))[0]["status"] == "blocked"
     assert RAN == []
 
 
@@ -159,7 +121,7 @@ async def test_an_agent_that_asks_another_one_runs_only_for_the_exchange_that_wa
         assert await asked(other, Admitted(authority, mine.exchange, "s")) is not None
         assert await asked(mine, Admitted(authority, mine.exchange, "other")) is not None
         assert await asked(foreign_agent(), Admitted(authority, mine.exchange, "s")) is not None
-        runner = AdkExecutor().runner(Workflow(name="w", edges=[(START, mine)]))
+        runner = AdkExecutor().runner(Workflow(name="w", edges=[(START, mine)]), mine.exchange)
         await runner.session_service.create_session(app_name="remote_agent", user_id="u", session_id="s")
         go = types.Content(role="user", parts=[types.Part(text="go")])
         said = [event async for event in runner.run_async(user_id="u", session_id="s", new_message=go)]
@@ -198,7 +160,7 @@ def test_a_runner_without_the_policy_plugin_is_not_built() -> None:
     class Other(BasePlugin):
         pass
 
-    for plugins in ([], [Other(name="other"), DatasetPolicyPlugin()]):
+    for plugins in ([], [Other(name="other"), DatasetPolicyPlugin()], [ToolWall(), DatasetPolicyPlugin()]):
         with pytest.raises(RuntimeError):
             require_policy(list(plugins))
 
