@@ -9,9 +9,9 @@ from typing import Final, Literal
 from cache.entry import EntryError, open_sealed, split
 from cache.keys import CacheKeys
 from cache.partition import Partition
-from contract.result import CacheOutcome, Execution, ResultDocument
+from contract.result import CacheOutcome, Execution, Limits, ResultDocument
 
-MissReason = Literal["absent", "expired", "too_old", "integrity", "unavailable", "off"]
+MissReason = Literal["absent", "expired", "too_old", "too_large", "integrity", "unavailable", "off"]
 SKEW_S: Final = 5.0
 _log = logging.getLogger("dataset_agent.cache")
 
@@ -71,7 +71,7 @@ class Place:
         return CacheOutcome(outcome, None if outcome == "OFF" else self.key, derived)
 
 
-def judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now: float) -> Hit | Miss:
+def judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now: float, limits: Limits) -> Hit | Miss:
     """Whether what is stored at ``place`` may be served ``now``; ``ResultCache.look`` says when."""
     try:
         header, end = split(entry)
@@ -88,4 +88,6 @@ def judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now:
         return place.miss("expired")
     if max_age_s is not None and now - header.started > max_age_s:
         return place.miss("too_old")
+    if not limits.hold(document):  # they were others when it was stored
+        return place.miss("too_large")
     return Hit(document, execution, place.told("STALE" if is_stale else "HIT", derived=document.derived))

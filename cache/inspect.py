@@ -15,7 +15,7 @@ from cache.partition import HIDDEN, parse_key
 from cache.store import CacheStore, StoredEntry
 from contract.scope import Sensitivity
 
-MISS_REASONS: Final = ("absent", "expired", "too_old", "integrity", "unavailable")
+MISS_REASONS: Final = ("absent", "expired", "too_old", "too_large", "integrity", "unavailable")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from cache.store import CacheStore, StoreUnavailable
 from cache.tally import Tally
 from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE
-from contract.result import CacheOutcome, Execution, Intent, ResultDocument
+from contract.result import UNLIMITED, CacheOutcome, Execution, Intent, Limits, ResultDocument
 
 __all__ = ["Hit", "Miss", "MissReason", "Place", "ResultCache"]
 
@@ -93,6 +93,7 @@ class ResultCache:
         max_age_s: int | None,
         now: float,
         stale_s: int = 0,
+        limits: Limits = UNLIMITED,
         media_type: str = RESULT_MEDIA_TYPE,
         again: bool = False,
         derive: Derive | None = None,
@@ -109,6 +110,7 @@ class ResultCache:
             max_age_s=max_age_s,
             now=now,
             stale_s=stale_s,
+            limits=limits,
             media_type=media_type,
         )
         if isinstance(found, Miss) and derive is not None and found.reason not in ("unavailable", "off"):
@@ -135,12 +137,13 @@ class ResultCache:
         max_age_s: int | None,
         now: float,
         stale_s: int = 0,
+        limits: Limits = UNLIMITED,
         media_type: str = RESULT_MEDIA_TYPE,
     ) -> Hit | Miss:
         """The stored result of an equal call in the same partition.
 
-        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is
-        whatever is altered, moved, or not answered in time, and what is past the time that it
+        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is one
+        that is beyond ``limits``, whatever is altered, moved, or not answered in time, and what is past the time that it
         may be reused for: but where it was stored to be answered after it, for ``stale_s``
         seconds at most, it is a hit that says STALE.
         """
@@ -156,7 +159,7 @@ class ResultCache:
             return place.miss("unavailable")
         if entry is None:
             return place.miss("absent")
-        return judged(entry, place, max_age_s, stale_s, now)
+        return judged(entry, place, max_age_s, stale_s, now, limits)
 
     async def keep(
         self,

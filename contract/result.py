@@ -94,6 +94,21 @@ Result = ResultDocument | StoredResult
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a result may have at most, rows and bytes; ``None`` is without end."""
+
+    max_rows: int | None = None
+    max_bytes: int | None = None
+
+    def hold(self, result: Result) -> bool:
+        rows, size = self.max_rows, self.max_bytes
+        return (rows is None or result.row_count <= rows) and (size is None or result.size <= size)
+
+
+UNLIMITED: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """What bytes are that somebody else holds: their hex SHA-256, and how many there are."""
 

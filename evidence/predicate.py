@@ -117,6 +117,12 @@ class Authorization(Strict):
     rows_returned: _Count
     truncated: bool
 
+    @model_validator(mode="after")
+    def _within(self) -> Self:
+        if self.limits.max_rows is not None and self.rows_returned > self.limits.max_rows:
+            raise ValueError("a result has no more rows than its limit")
+        return self
+
 
 class ExecutionDone(Strict):
     """The run that produced the rows: on a cache hit the earlier one, with its own times.
@@ -236,6 +242,9 @@ class Predicate(Strict):
             raise ValueError("what was sealed had ended")
         if self.authorization.sensitivity == "restricted" and self.cache.outcome not in _UNTOLD:
             raise ValueError("of a restricted capability the cache does not tell")
+        most = self.authorization.limits.max_bytes
+        if most is not None and self.result.size > most:
+            raise ValueError("a result has no more bytes than its limit")
         return self
 
 

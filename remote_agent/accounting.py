@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 
 from contract.authority import Authority
 from contract.key_ring import sign_with, waits
-from contract.result import ResultDocument
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.statement import Draft, Invocation, draft
 from remote_agent.cancelling import past_cancelling
+from remote_agent.limits import judged
 from remote_agent.outcome import Answer, BoundCall, Found, Request, Supplied, Trail
 from remote_agent.service import Service
 from remote_agent.steps import Step, timed
@@ -37,9 +37,11 @@ def describe(
 ) -> Draft:
     """The provenance statement, complete before a row is recorded; only its receipt is missing.
 
-    Raises as ``draft`` where it could not be sealed, or no verifier above would take it.
+    Raises RESULT_TOO_LARGE where the result, whether it ran, was stored or shared, is beyond the limits that it
+    states, and as ``draft`` where it could not be sealed, or no verifier above would take it.
     """
     served, capability, _ = call.parts()
+    limits = judged(call, found.document, service)
     return draft(
         authority,
         agent_id=service.agent_id,
@@ -59,10 +61,8 @@ def describe(
         sources=(f"{served.descriptor.provenance.system}:{served.descriptor.provenance.source}",),
         now=service.clock(),
         tool_name=request.tool or capability.descriptor.tool_name,
-        max_rows=capability.descriptor.max_rows,
-        max_bytes=service.max_result_bytes
-        if isinstance(found.document, ResultDocument)
-        else service.spool.max_result_bytes,
+        max_rows=limits.max_rows,
+        max_bytes=limits.max_bytes,
         upstream=(supplied.upstream,) if supplied else (),
     )
 

@@ -17,6 +17,7 @@ from cache.result_cache import ResultCache
 from cache.selection import Selection, Sort, listing
 from cache.store import CacheStore
 from contract.authority import Authority
+from contract.result import Limits
 from contract.settings import Settings
 from contract.verdict import NotGranted
 from contract.zone import read_zone
@@ -32,6 +33,7 @@ _WHY: Final = {
     "stale": "it is stored, is past its time, and would be answered once more while it is refreshed",
     "expired": "it is stored, and its time is over",
     "too_old": "it is stored, and is older than the capability allows",
+    "too_large": "it is stored, and has more rows or bytes than an answer may have now",
     "integrity": "something is stored under this key that does not open: cache verify names it",
     "unavailable": "the store does not answer",
     "off": "results are not stored: DATASET_AGENT_CACHE_ENABLED is false",
@@ -83,6 +85,7 @@ async def _explained(
     results = ResultCache(store if settings.cache_enabled else None, keys[0])
     intent, freshness = intent_of(call), call.freshness_class
     _, capability, _ = call.parts()
+    limits = Limits(capability.descriptor.max_rows, settings.max_result_bytes)
     place = results.locate(authority, intent, freshness_class=freshness)
 
     def parts(under: CacheKeys) -> Mapping[str, str]:
@@ -102,12 +105,12 @@ async def _explained(
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=now,
         stale_s=stale_s(authority, call),
+        limits=limits,
     )
     reason: str = looked.reason
     source = None
     if reason not in ("hit", "stale", "unavailable", "off"):
-        most = settings.max_result_bytes
-        found = await follow(authority, call, intent, results, max_bytes=most, now=now)
+        found = await follow(authority, call, intent, results, limits=limits, now=now)
         reason, source = ("derived", found.source.key) if found is not None else (reason, None)
     sought = Sought(intent.dataset, intent.capability, place.key, keys[0].kid, place.partition.dimensions, parts)
     near = await nearest(store, sought, *keys, now=now)

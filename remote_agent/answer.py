@@ -10,7 +10,8 @@ parameterised template, over what was supplied if anything was,
 ``recheck`` reads revocations once more, and decides once more where what was admitted under (the
 revision, a schema, a template, a policy) was replaced since: rows of what is served no more are
 rows of nobody, found or run. ``record`` commits evidence before anything leaves,
-``seal`` signs the provenance (which ``describe`` completed before the row was written) and
+``seal`` signs the provenance (which ``describe`` completed before the row was written, of a result
+that is within its limits, wherever it came from) and
 ``release`` hands rows out. Behind an answer that was STALE its call runs once more, for whoever
 asks next (``refresh.py``).
 
@@ -46,6 +47,7 @@ from remote_agent.accounting import accountable, describe, record, refuse, seal
 from remote_agent.deciding import admit, person, policy_of, recheck
 from remote_agent.derived import derive
 from remote_agent.hop import delegate
+from remote_agent.limits import inline_limits
 from remote_agent.outcome import Answer, BoundCall, Execute, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
 from remote_agent.refresh import refresh_later
@@ -181,7 +183,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
     """A stored result of the same meaning inside the same authorization partition, or one that follows from one.
 
     ``None`` where there is none. It is STALE where it is past its time, and publisher and policy
-    allow that it is answered while it is refreshed.
+    allow that it is answered while it is refreshed. What is larger than may be answered now is none.
     """
     _, capability, _ = call.parts()
     intent = intent_of(call)
@@ -192,6 +194,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
         max_age_s=capability.descriptor.freshness_requirement_s,
         now=service.clock(),
         stale_s=stale_s(authority, call),
+        limits=inline_limits(call, service),
         again=again,
         derive=None if again else partial(derive, authority, call, intent, service),
     )

@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from cache.family import Family
 from cache.result_cache import Hit, ResultCache
 from contract.authority import Authority
-from contract.result import Intent, ResultDocument
+from contract.result import Intent, Limits, ResultDocument
 from contract.verdict import NotGranted
 from queries.bind import Bound
 from queries.bind import bind as bind_arguments
 from queries.rollup import roll_up
 from queries.rollup_plan import RollupPlan
+from remote_agent.limits import inline_limits
 from remote_agent.outcome import BoundCall
 from remote_agent.service import Service
 
+_UNBOUNDED: Final = 2**53
 _FEW: Final = 200
 """Rows that are put together faster than a thread is found for them."""
 _TRIES: Final = 2
@@ -46,9 +49,9 @@ class Follows:
 
 
 async def follow(
-    authority: Authority, call: BoundCall, intent: Intent, cache: ResultCache, *, max_bytes: int, now: float
+    authority: Authority, call: BoundCall, intent: Intent, cache: ResultCache, *, limits: Limits, now: float
 ) -> Follows | None:
-    """What follows from what is stored, kept nowhere; ``None`` where nothing does."""
+    """What follows from what is stored and is within ``limits``, kept nowhere; ``None`` where nothing does."""
     _, capability, bound = call.parts()
     family, plan = family_of(authority, call, intent), capability.rollup
     if family is None or plan is None:
@@ -64,7 +67,7 @@ async def follow(
             max_age_s=capability.descriptor.freshness_requirement_s,
             now=now,
         )
-        made = await _made(plan, source, wide, bound, max_bytes) if isinstance(source, Hit) else None
+        made = await _made(plan, source, wide, bound, limits) if isinstance(source, Hit) else None
         if isinstance(source, Hit) and made is not None:
             return Follows(source, made)
     return None
@@ -77,7 +80,7 @@ async def derive(authority: Authority, call: BoundCall, intent: Intent, service:
     """
     served, _, _ = call.parts()
     found = await follow(
-        authority, call, intent, service.cache, max_bytes=service.max_result_bytes, now=service.clock()
+        authority, call, intent, service.cache, limits=inline_limits(call, service), now=service.clock()
     )
     if found is None:
         return None
@@ -96,11 +99,11 @@ async def derive(authority: Authority, call: BoundCall, intent: Intent, service:
     return hit
 
 
-async def _made(plan: RollupPlan, source: Hit, wide: Bound, bound: Bound, max_bytes: int) -> ResultDocument | None:
-    arguments = (plan, source.document, wide.values, bound.values)
-    if source.document.row_count <= _FEW:
-        return roll_up(*arguments, max_bytes=max_bytes)
-    return await asyncio.to_thread(roll_up, *arguments, max_bytes=max_bytes)
+async def _made(plan: RollupPlan, source: Hit, wide: Bound, bound: Bound, limits: Limits) -> ResultDocument | None:
+    most = _UNBOUNDED if limits.max_bytes is None else limits.max_bytes
+    make = partial(roll_up, plan, source.document, wide.values, bound.values, max_bytes=most)
+    made = make() if source.document.row_count <= _FEW else await asyncio.to_thread(make)
+    return made if made is not None and limits.hold(made) else None
 
 
 def _bound(call: BoundCall, family: Family, own: Mapping[str, Any]) -> Bound | None:

@@ -63,6 +63,7 @@ LOOKUPS: Final = Metric.by(
         "absent",
         "expired",
         "too_old",
+        "too_large",
         "integrity",
         "unavailable",
         "kept",

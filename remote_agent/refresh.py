@@ -22,6 +22,7 @@ from contract.verdict import Verdict
 from remote_agent.accounting import record, to_outcome
 from remote_agent.cancelling import past_cancelling
 from remote_agent.deciding import policy_of, readmit, recheck
+from remote_agent.limits import inline_limits
 from remote_agent.outcome import Answer, BoundCall, Execute, Request, Trail
 from remote_agent.results import collect
 from remote_agent.reuse import intent_of, keep, reusable
@@ -83,5 +84,6 @@ async def _is_fresh(authority: Authority, call: BoundCall, intent: Intent, servi
         freshness_class=call.freshness_class,
         max_age_s=call.place()[1].descriptor.freshness_requirement_s,
         now=service.clock(),
+        limits=inline_limits(call, service),
     )
     return isinstance(found, Hit)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.result import CacheOutcome, Execution, instant
+from contract.result import CacheOutcome, Execution, ResultDocument, instant
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
 from evidence.dsse import InvalidProvenance, sign_envelope
@@ -70,6 +70,8 @@ def check_of(statement: dict[str, Any]) -> str | None:
         ("cache", {"outcome": "OFF", "used": False, "key": "dsc:1:key"}),
         ("authorization.sensitivity", "restricted"),
         ("authorization.sensitivity", "secret"),
+        ("authorization.rows_returned", 1_001),
+        ("authorization.limits", {"max_rows": None, "max_bytes": 0}),
         ("execution.tool_origin", "MODEL"),
     ],
 )
@@ -88,6 +90,8 @@ def test_a_statement_that_contradicts_itself_or_the_calendar_is_refused(path: st
         ("cache", {"outcome": "STALE", "used": True, "key": "dsc:1:key"}),
         ("cache", {"outcome": "OFF", "used": False, "key": None}),
         ("grant.client", "urn:dataset-agent:Ägent 7/α"),
+        ("authorization.rows_returned", 1_000),
+        ("authorization.limits", {"max_rows": None, "max_bytes": HONEST["predicate"]["result"]["size"]}),
     ],
 )
 def test_clocks_may_differ_by_five_seconds_and_text_may_be_any_language(path: str, value: Any) -> None:
@@ -188,3 +192,13 @@ def test_what_is_carried_was_signed_before_what_carries_it() -> None:
 def test_the_honest_statement_is_one() -> None:
     assert check_of(HONEST) is None
     assert unverified(grown(Node(0), client=ROOT)).predicate.cache.outcome == "MISS"
+
+
+TWO_ROWS = ResultDocument(b"0123456789", 2, truncated=False, as_of="2026-08-31T22:00:00Z")
+
+
+@pytest.mark.parametrize("limits", [{"max_rows": 1}, {"max_bytes": 9}])
+def test_a_result_beyond_its_limits_is_never_drafted(limits: dict[str, int]) -> None:
+    with pytest.raises(NotGranted) as caught:
+        draft(make_authority(), **{**draft_members(), "document": TWO_ROWS, **limits})
+    assert caught.value.reason is Reason.EVIDENCE_UNAVAILABLE
