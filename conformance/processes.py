@@ -27,7 +27,7 @@ from grants.keys import init_keys
 
 START_S: Final = 60.0
 PREFIX: Final = "DATASET_AGENT_"
-LEAF_S: Final = 5
+LEAF_S: Final = 2
 """How long a leaf lives here. It is used at once; one that has run out is made by a clock that is that far behind."""
 
 
@@ -54,6 +54,7 @@ class Processes:
     agent: subprocess.Popen[bytes]
     _policy_command: tuple[str, ...]
     _policy_starts: bool = False
+    _ready_at: float = 0.0
 
     def reload(self) -> dict[str, Any]:
         """``dataset-agent reload --wait``: both have taken over what lies on disk. What they say of it.
@@ -72,6 +73,10 @@ class Processes:
         lines = self.taps.read_text(encoding="utf-8").splitlines() if self.taps.exists() else []
         told = [json.loads(line) for line in lines]
         return [Execution(line["door"], f"{line['dataset']}.{line['capability']}") for line in told]
+
+    def outlast(self, seconds: float) -> None:
+        """Wait until the dataset agent's memory of spent grants is older than that: no older grant is judged at all."""
+        time.sleep(max(0.0, self._ready_at + seconds - time.time()))
 
     def kill_policy_server(self) -> None:
         self.policy.kill()
@@ -132,6 +137,7 @@ def processes(home: Path, datasets: Path, *, policy_budget: float) -> Iterator[P
         try:
             running.policy_ready()
             _await(f"{found.url}/readyz", agent)
+            running._ready_at = time.time()
             yield running
         finally:
             _stop(running.agent)

@@ -159,6 +159,8 @@ class ServedSubject:
     def _request(self, step: Mapping[str, Any]) -> Observation:
         ran = self._begin()
         behind = 0.0 if step.get("grant_ttl_s") is None else LEAF_S + SKEW - float(step["grant_ttl_s"])
+        if behind:
+            self._processes.outlast(behind + 2)
         with self._evaluator(step.get("evaluator") or {}):
             told = self._facade.request(step["principal"], behind=behind, **wanted(step))
         self._last = told if told.minted else None
