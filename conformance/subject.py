@@ -29,10 +29,11 @@ from agentic_dataset_conformance.interface import Observation  # type: ignore[im
 
 from conformance.evidence import Evidence, record
 from conformance.facade import Facade, Replied, Told
-from conformance.processes import LEAF_S, Processes, processes
+from conformance.processes import LEAF_S, Execution, Processes, processes
 from conformance.world import WorldFiles
 from grants.claims import SKEW
 
+DOORS: Final = ("a2a", "mcp")
 _BATCH: Final = re.compile(r"\bB[0-9]{3}\b")
 _WORDS: Final = re.compile(r"[a-z0-9]+")
 _UNDECLARED: Final = ("query_database", "execute_sql", "export")
@@ -164,7 +165,7 @@ class ServedSubject:
         with self._evaluator(step.get("evaluator") or {}):
             told = self._facade.request(step["principal"], behind=behind, **wanted(step))
         self._last = told if told.minted else None
-        return self._answered(told, self._ran_since(ran, "a2a"))
+        return self._answered(told, self._ran_since(ran))
 
     def _delegate(self, step: Mapping[str, Any]) -> Observation:
         if self._last is None:
@@ -174,27 +175,25 @@ class ServedSubject:
         send = self._facade.call_tool if step["channel"] == "mcp" else self._facade.send_message
         self.attempts.append(f"{step['channel']}:{step['dataset']}.{step['capability']}")
         replied = send(self._last, call, step["scope"])
-        return self._delegated(step, self._last, replied, self._ran_since(ran, step["channel"]))
+        return self._delegated(step, self._last, replied, self._ran_since(ran))
 
     def _begin(self) -> int:
         self._processes.policy_ready()
         self._evidence.begin()
         return len(self._processes.executions())
 
-    def _ran_since(self, before: int, channel: str) -> list[str]:
-        """What the tap saw. Raises where that came by another door, and where the ledger has more runs than it."""
+    def _ran_since(self, before: int) -> list[Execution]:
+        """What the tap saw. Raises where the ledger has more runs than it."""
         ran = self._processes.executions()[before:]
-        if any(run.door != channel for run in ran):
-            raise Contradiction(f"an engine ran for another door than {channel}")
         if self._evidence.runs() > len(ran):
             raise Contradiction("the ledger has a run that no engine made")
-        return [run.name for run in ran]
+        return ran
 
-    def _answered(self, told: Told, ran: list[str]) -> Observation:
+    def _answered(self, told: Told, ran: list[Execution]) -> Observation:
         shown, own = told.shown, told.shown["decision"]
         planned, verified = told.answer.asking.plan, told.answer.asking.verified
-        crossed = [f"{call['dataset']}.{call['capability']}" for call in shown["a2a_calls"]]
-        if shown["result"] is not None and crossed != ran:
+        crossed = {door: [_named(call) for call in shown[f"{door}_calls"]] for door in DOORS}
+        if shown["result"] is not None and crossed != {door: _by(door, ran) for door in DOORS}:
             raise Contradiction(f"the answer says that {crossed} ran, and {ran} did")
         if planned is not None:
             self.attempts.append(f"a2a:{shown['dataset']}.{shown['capability']}")
@@ -216,18 +215,23 @@ class ServedSubject:
             },
             dataset=shown["dataset"],
             capability=shown["capability"],
-            tool_calls=ran,
-            a2a_calls=[f"a2a:{name}" for name in ran],
+            tool_calls=[run.name for run in ran],
+            mcp_calls=_by("mcp", ran),
+            a2a_calls=_by("a2a", ran),
             cache_hit=bool(shown["cache"]) and shown["cache"]["outcome"] in ("HIT", "STALE"),
             result_present=shown["result"] is not None,
             evidence=self._evidence.records(),
             errors=[] if shown["verdict"] == "GRANTED" else [shown["rationale"]],
         )
 
-    def _delegated(self, step: Mapping[str, Any], last: Told, replied: Replied, ran: list[str]) -> Observation:
-        """The grant is the one from before; what is told is whether the call crossed, and why not."""
+    def _delegated(self, step: Mapping[str, Any], last: Told, replied: Replied, ran: list[Execution]) -> Observation:
+        """The grant is the one from before; what is told is whether the call crossed, and why not.
+
+        Raises where an engine ran for another door than the one the call was sent to.
+        """
         own = last.shown["decision"]
-        calls = [f"{step['channel']}:{name}" for name in ran]
+        if any(run.door != step["channel"] for run in ran):
+            raise Contradiction(f"an engine ran for another door than {step['channel']}")
         stopped = replied.decision.get("verdict") != "GRANTED"
         return Observation(
             decision=own["verdict"],
@@ -235,11 +239,11 @@ class ServedSubject:
             policy_id=own["policy_id"],
             granted=last.minted,
             grant_scope=_granted_scope(last),
-            executed_scope=dict(step["scope"]) if calls else None,
+            executed_scope=dict(step["scope"]) if ran else None,
             dataset=step["dataset"],
             capability=step["capability"],
-            mcp_calls=calls if step["channel"] == "mcp" else [],
-            a2a_calls=calls if step["channel"] == "a2a" else [],
+            mcp_calls=_by("mcp", ran),
+            a2a_calls=_by("a2a", ran),
             result_present=replied.has_result,
             evidence=[record(row) for row in self._evidence.rows("remote")],
             errors=[str(replied.error.get("message") or replied.decision.get("rationale"))] if stopped else [],
@@ -307,6 +311,14 @@ def arguments_of(dataset: str, capability: str, text: str, *, fresh: int | None 
         "detect_outliers": {"metric": "recovery"},
         "aggregate": {"metric": "crp" if dataset == "clinical-private" else "resolution"},
     }.get(capability, {})
+
+
+def _named(call: Mapping[str, Any]) -> str:
+    return f"{call['dataset']}.{call['capability']}"
+
+
+def _by(door: str, ran: Sequence[Execution]) -> list[str]:
+    return [run.name for run in ran if run.door == door]
 
 
 def _granted_scope(told: Told) -> dict[str, Any] | None:
