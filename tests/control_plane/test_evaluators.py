@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from contract.errors import Category, DatasetAgentError
 from control_plane.descriptor import Effect
@@ -26,8 +25,7 @@ from control_plane.evaluator import (
 )
 from control_plane.policy import Outcome, PolicyAnswer, PolicyRequest, PolicySet
 from tests.control_plane.control_plane_world import make_policies, make_principal, make_question, permit
-
-Answerer = Callable[[dict[str, Any]], Awaitable[tuple[int, bytes]]]
+from tests.control_plane.policy_servers import Answerer, served
 
 TEXT = """
 @id("P-1") @mask("{\\"plants.id\\": \\"hash\\"}") permit (principal, action, resource) when { context.entitled };
@@ -67,36 +65,6 @@ TABLE = {
         "P-4",
     ),
 }
-
-
-@asynccontextmanager
-async def served(answer: Answerer) -> AsyncIterator[str]:
-    """A real HTTP server on loopback that answers every POST with ``answer(body)``."""
-
-    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-        if scope["path"] != DECISION_PATH or scope["method"] != "POST":
-            status, reply = 404, b"{}"
-        else:
-            status, reply = await answer(json.loads(body))
-        headers = [(b"content-type", b"application/json"), (b"location", b"/elsewhere")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply})
-
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="critical", http="h11"))
-    running = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
-        await asyncio.sleep(0.005)
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = server.force_exit = True
-        await running
 
 
 def _decides(policies: PolicySet) -> Answerer:
