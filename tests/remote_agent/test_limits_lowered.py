@@ -122,7 +122,9 @@ def test_nothing_is_derived_that_would_be_too_large(world: Clocked) -> None:
     assert ask(world, YEAR, TOTALS)[0] == "PRINCIPAL_AUTHORIZED"
     lower(world, TOTALS, max_rows=1)
     assert ask(world, SITES, TOTALS) == TOO_LARGE
-    lower(world, TOTALS, max_rows=10)
+    lower(world, TOTALS, truncate=True)
+    assert ask(world, SITES, TOTALS) == ("PRINCIPAL_AUTHORIZED", "MISS"), "the engine cuts it"
+    lower(world, TOTALS, max_rows=10, truncate=False)
     assert ask(world, SITES, TOTALS) == ("PRINCIPAL_AUTHORIZED", "HIT"), "the stored one may be larger than may be told"
 
 
