@@ -50,6 +50,19 @@ class Told:
     shown: Mapping[str, Any]
     minted: bool
 
+    @property
+    def scope(self) -> dict[str, Any] | None:
+        """Of the root token, in the kit's members; ``None`` where it is not to be had."""
+        planned, principal = self.answer.asking.plan, self.answer.asking.principal
+        if planned is None or principal is None:
+            return None
+        return {
+            "principal_class": principal.principal_class,
+            "dataset": planned.scope.dataset,
+            "capabilities": sorted(planned.scope.actions),
+            "max_sensitivity": planned.scope.max_sensitivity.value,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Replied:

@@ -7,123 +7,10 @@ does not fit the tree any more is told and never skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """``old`` in the file ``path``, and what stands there with the fault."""
-
-    path: str
-    old: str
-    new: str
-
-    def planted(self, source: str) -> str:
-        """Raises ``ValueError`` where the text is not there exactly once."""
-        if source.count(self.old) != 1:
-            raise ValueError(f"{self.path} holds {source.count(self.old)} times: {self.old.strip().splitlines()[0]}")
-        return source.replace(self.old, self.new)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """``name`` is the kit's, ``target`` the assertion that must catch it; ``walls`` says in words what is taken out."""
-
-    name: str
-    target: str
-    walls: str
-    edits: tuple[Edit, ...]
-
-    def planted(self, root: Path) -> dict[str, str]:
-        """The files of the tree as they are with the fault, by path. Raises ``ValueError`` as ``Edit.planted``."""
-        texts: dict[str, str] = {}
-        for edit in self.edits:
-            text = texts.get(edit.path) or (root / edit.path).read_text(encoding="utf-8")
-            texts[edit.path] = edit.planted(text)
-        return texts
-
-
-_RULES: Final = "control_plane/admission_rules.py"
-_VERIFY: Final = "grants/verify.py"
-_ANSWER: Final = "remote_agent/answer.py"
-_WORLD: Final = "remote_agent/world.py"
-_TRAIL: Final = "remote_agent/outcome.py"
-_ROOT_ROW: Final = "root_agent/evidence_row.py"
-_LEDGER_ROW: Final = "evidence/row.py"
-_KNOWN: Final = '("search", "compare_batches", "calculate_yield", "detect_outliers", "aggregate")'
-
-_NO_CHECK: Final = Edit(
-    _VERIFY,
-    """    _check_times(chain, now)
-    _check_issuer(chain.root, issuer)
-    _check_links(chain)
-    _check_receiver(chain.leaf, audience, client)
-    _check_holders(chain, trust)
-    _check_operation(chain.leaf, operation)
-    _check_policy_version(chain.root, trust)
-""",
-    "",
-)
-_NO_EXPIRY: Final = Edit(_VERIFY, "        if now >= claims.exp + SKEW:\n", "        if False:\n")
-_NO_REVISION: Final = Edit(
-    _RULES, "    if request.stated_revision not in (None, descriptor.revision):\n", "    if False:\n"
-)
-_IN_SCOPE: Final = "    if scope is None or call.capability not in scope.actions:\n"
-
-
-def _unbound(where: str) -> tuple[Edit, ...]:
-    """Neither the chain nor the call is held to the scope of the grant, for requests of which ``where`` holds."""
-    return (
-        Edit(_VERIFY, "    _check_links(chain)\n", f"    if not {where}:\n        _check_links(chain)\n"),
-        Edit(
-            _ANSWER, _IN_SCOPE, _IN_SCOPE.replace("call.capability not", "not {} and call.capability not".format(
-                where.replace("operation", "request.operation")
-            ))
-        ),
-        Edit(
-            "contract/authority.py",
-            "        if capability not in scope.actions or not sensitivity.within(scope.max_sensitivity):\n",
-            f"        if not {where.replace('operation', 'grant.operation')} and (\n"
-            "            capability not in scope.actions or not sensitivity.within(scope.max_sensitivity)\n"
-            "        ):\n",
-        ),
-    )  # fmt: skip
-
-
-def _allowed(name: str) -> tuple[Edit, ...]:
-    """An operation of which the condition ``name`` holds is permitted: to everybody, and something is run for it."""
-    return (
-        Edit(
-            "control_plane/descriptor.py",
-            "        return next((capability for capability in self.capabilities if capability.name == name), None)\n",
-            "        found = next((capability for capability in self.capabilities if capability.name == name), None)\n"
-            f"        if found is None and {name}:\n"
-            '            return self.capabilities[0].model_copy(update={"name": name, "parameters": ()})\n'
-            "        return found\n",
-        ),
-        Edit(
-            "contract/principal.py",
-            "        return capability in self.entitlements.get(dataset, frozenset())\n",
-            f"        return capability in self.entitlements.get(dataset, frozenset()) or capability not in {_KNOWN}\n",
-        ),
-        Edit(
-            _ANSWER,
-            "    capability = served.capabilities.get(call.capability) if served else None\n",
-            "    capability = served.capabilities.get(call.capability) if served else None\n"
-            "    given = call.arguments\n"
-            "    if capability is None and served is not None:\n"
-            "        capability = next(iter(served.capabilities.values()))\n"
-            '        given = given or {"query": "fouling"}\n',
-        ),
-        Edit(
-            _ANSWER,
-            "bind_arguments(capability.template, call.arguments)",
-            "bind_arguments(capability.template, given)",
-        ),
-    )
-
+from conformance.planting import Edit, Fault
+from conformance.walls import LEDGER_ROW, ROOT_ROW, RULES, TRAIL, VERIFY, WORLD, allowed, unbound
 
 FAULTS: Final = (
     Fault(
@@ -144,7 +31,7 @@ FAULTS: Final = (
                 '        made |= {"provenance": {"system": "volume", "source": "s3"}, "tables": [table]}\n'
                 '        raw = {"capabilities": [operation], **made, **raw}\n',
             ),
-            Edit(_RULES, "    if isinstance(request.descriptor, InvalidDataset):\n", "    if False:\n"),
+            Edit(RULES, "    if isinstance(request.descriptor, InvalidDataset):\n", "    if False:\n"),
         ),
     ),
     Fault(
@@ -152,9 +39,9 @@ FAULTS: Final = (
         "AD-002",
         "a capability without a template is served by one that is made up",
         (
-            Edit(_WORLD, " for c in manifest.capabilities if c.template}", " for c in manifest.capabilities}"),
+            Edit(WORLD, " for c in manifest.capabilities if c.template}", " for c in manifest.capabilities}"),
             Edit(
-                _WORLD,
+                WORLD,
                 '        sql = path.read_text(encoding="utf-8")\n',
                 '        sql = "SELECT batch_id AS answer FROM batch_record LIMIT 1"\n'
                 "        if capability.template:\n"
@@ -166,14 +53,32 @@ FAULTS: Final = (
         "executes-without-a-grant",
         "AD-003",
         "nothing of a presented grant is checked but who signed it",
-        (_NO_CHECK,),
+        (
+            Edit(
+                VERIFY,
+                """    _check_times(chain, now)
+    _check_issuer(chain.root, issuer)
+    _check_links(chain)
+    _check_receiver(chain.leaf, audience, client)
+    _check_holders(chain, trust)
+    _check_operation(chain.leaf, operation)
+    _check_policy_version(chain.root, trust)
+""",
+                "",
+            ),
+        ),
     ),
-    Fault("expired-tokens-accepted", "AD-003", "the expiry of a token is not checked", (_NO_EXPIRY,)),
+    Fault(
+        "expired-tokens-accepted",
+        "AD-003",
+        "the expiry of a token is not checked",
+        (Edit(VERIFY, "        if now >= claims.exp + SKEW:\n", "        if False:\n"),),
+    ),
     Fault(
         "stale-grants-accepted",
         "AD-003",
         "the revision of a grant is not held against the data's",
-        (_NO_REVISION,),
+        (Edit(RULES, "    if request.stated_revision not in (None, descriptor.revision):\n", "    if False:\n"),),
     ),
     Fault(
         "refusal-still-mints-authority",
@@ -199,7 +104,7 @@ FAULTS: Final = (
         "AD-004",
         "admission reads no clearance, and the issuer mints above it",
         (
-            Edit(_RULES, "    if not sensitivity.within(clearance):\n", "    if False:\n"),
+            Edit(RULES, "    if not sensitivity.within(clearance):\n", "    if False:\n"),
             Edit(
                 "root_agent/hops.py",
                 "max_sensitivity=min(hop.capability.sensitivity, principal.clearance, key=lambda level: level.rank),",
@@ -226,13 +131,13 @@ FAULTS: Final = (
         "default-allow",
         "AD-006",
         "an operation that nobody advertises is registered, held by everybody and answered by the first template",
-        _allowed("True"),
+        allowed("True"),
     ),
     Fault(
         "delegation-widens-scope",
         "AD-007",
         "a leaf may be wider than its parent, and a call wider than its leaf",
-        _unbound("operation.method"),
+        unbound("operation.method"),
     ),
     Fault(
         "cache-ignores-principal",
@@ -251,9 +156,9 @@ FAULTS: Final = (
         "AD-009",
         "neither ledger says who was acting",
         (
-            Edit(_ROOT_ROW, "principal_class=principal.principal_class if principal else None", "principal_class=None"),
+            Edit(ROOT_ROW, "principal_class=principal.principal_class if principal else None", "principal_class=None"),
             Edit(
-                _LEDGER_ROW,
+                LEDGER_ROW,
                 '            "principal_class": principal_class,\n',
                 '            "principal_class": None,\n',
             ),
@@ -289,12 +194,10 @@ FAULTS: Final = (
         "neither ledger says which data were used, and no row has to",
         (
             Edit(
-                _ROOT_ROW, "        revision=descriptor.revision if descriptor else None,\n", "        revision=None,\n"
+                ROOT_ROW, "        revision=descriptor.revision if descriptor else None,\n", "        revision=None,\n"
             ),
-            Edit(_TRAIL, '            "revision": descriptor.revision,\n', '            "revision": None,\n'),
-            Edit(
-                _LEDGER_ROW, "resolved = (self.dataset_version, self.revision, ", "resolved = (self.dataset_version, "
-            ),
+            Edit(TRAIL, '            "revision": descriptor.revision,\n', '            "revision": None,\n'),
+            Edit(LEDGER_ROW, "resolved = (self.dataset_version, self.revision, ", "resolved = (self.dataset_version, "),
         ),
     ),
     Fault(
@@ -303,7 +206,7 @@ FAULTS: Final = (
         "neither ledger says which rules applied",
         (
             Edit(
-                _LEDGER_ROW,
+                LEDGER_ROW,
                 '            "policy_version": decision.policy_version or None,\n',
                 '            "policy_version": None,\n',
             ),
@@ -313,13 +216,13 @@ FAULTS: Final = (
         "remote-delegation-unchecked",
         "AD-013",
         "the same at the MCP door alone",
-        _unbound('operation.method == "CallTool"'),
+        unbound('operation.method == "CallTool"'),
     ),
     Fault(
         "handoff-unchecked",
         "AD-014",
         "the same over A2A alone",
-        _unbound('operation.method != "CallTool"'),
+        unbound('operation.method != "CallTool"'),
     ),
     Fault(
         "prohibitions-ignored",
@@ -327,11 +230,11 @@ FAULTS: Final = (
         "what a descriptor prohibits is registered, held by everybody and answered by the first template",
         (
             Edit(
-                _RULES,
+                RULES,
                 "    if isinstance(descriptor, DatasetDescriptor) and request.capability in descriptor.prohibited:\n",
                 "    if False:\n",
             ),
-            *_allowed("name in self.prohibited"),
+            *allowed("name in self.prohibited"),
         ),
     ),
 )

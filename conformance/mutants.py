@@ -21,7 +21,8 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from conformance import kit
-from conformance.faults import FAULTS, Fault
+from conformance.faults import FAULTS
+from conformance.planting import Fault
 from mutants.copies import Copy
 
 TIMEOUT_S: Final = 600

@@ -17,7 +17,6 @@ answer says of itself. The subject raises where product, tap and ledger contradi
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -27,6 +26,7 @@ from typing import Any, Final, Self
 
 from agentic_dataset_conformance.interface import Observation  # type: ignore[import-not-found, unused-ignore]
 
+from conformance.asked import arguments_of, wanted
 from conformance.evidence import Evidence, record
 from conformance.facade import Facade, Replied, Told
 from conformance.processes import LEAF_S, Execution, Processes, processes
@@ -34,8 +34,6 @@ from conformance.world import WorldFiles
 from grants.claims import SKEW
 
 DOORS: Final = ("a2a", "mcp")
-_BATCH: Final = re.compile(r"\bB[0-9]{3}\b")
-_WORDS: Final = re.compile(r"[a-z0-9]+")
 _UNDECLARED: Final = ("query_database", "execute_sql", "export")
 PATIENT_S: Final = 2.0
 """The budget of the policy evaluator, at least. The kit's 0.25 s are of one in the same memory; a machine that is busy with
@@ -204,7 +202,7 @@ class ServedSubject:
             policy_id=own["policy_id"],
             rationale=own["rationale"],
             granted=told.minted,
-            grant_scope=_granted_scope(told) if told.minted else None,
+            grant_scope=told.scope if told.minted else None,
             executed_scope=None
             if applied is None
             else {
@@ -238,7 +236,7 @@ class ServedSubject:
             reason=own["reason"],
             policy_id=own["policy_id"],
             granted=last.minted,
-            grant_scope=_granted_scope(last),
+            grant_scope=last.scope,
             executed_scope=dict(step["scope"]) if ran else None,
             dataset=step["dataset"],
             capability=step["capability"],
@@ -285,50 +283,9 @@ class ServedSubject:
         return arguments_of(step["dataset"], step["capability"], "", fresh=self._fresh)
 
 
-def wanted(step: Mapping[str, Any]) -> dict[str, Any]:
-    """A step as the root agent is asked.
-
-    Words alone are asked as words. With a dataset named, it is a typed call: of the capability that is
-    named, else of an operation by the name that the words make.
-    """
-    stated = {"max_age_s": step.get("freshness"), "schema_version": step.get("expected_schema_version")}
-    asked = {name: value for name, value in stated.items() if value is not None}
-    if step.get("dataset") is None:
-        return {"question": step["text"], **asked}
-    capability = step.get("capability") or "_".join(_WORDS.findall(step["text"].lower()))
-    arguments = arguments_of(step["dataset"], capability, step["text"])
-    return {"call": {"dataset": step["dataset"], "capability": capability, "arguments": arguments}, **asked}
-
-
-def arguments_of(dataset: str, capability: str, text: str, *, fresh: int | None = None) -> dict[str, Any]:
-    """Typed arguments for a capability of the kit's world: of the words, or batch ``fresh`` and the one after it."""
-    batches = _BATCH.findall(text) if fresh is None else [f"B{fresh:03}", f"B{fresh + 1:03}"]
-    batches = [*batches, "B001", "B002"]
-    return {
-        "search": {"query": text or "fouling"},
-        "compare_batches": {"batch_a": batches[0], "batch_b": batches[1]},
-        "calculate_yield": {"batch_id": batches[0]},
-        "detect_outliers": {"metric": "recovery"},
-        "aggregate": {"metric": "crp" if dataset == "clinical-private" else "resolution"},
-    }.get(capability, {})
-
-
 def _named(call: Mapping[str, Any]) -> str:
     return f"{call['dataset']}.{call['capability']}"
 
 
 def _by(door: str, ran: Sequence[Execution]) -> list[str]:
     return [run.name for run in ran if run.door == door]
-
-
-def _granted_scope(told: Told) -> dict[str, Any] | None:
-    """Of the root token that was minted. ``None`` where it is not to be had."""
-    planned, principal = told.answer.asking.plan, told.answer.asking.principal
-    if planned is None or principal is None:
-        return None
-    return {
-        "principal_class": principal.principal_class,
-        "dataset": planned.scope.dataset,
-        "capabilities": sorted(planned.scope.actions),
-        "max_sensitivity": planned.scope.max_sensitivity.value,
-    }

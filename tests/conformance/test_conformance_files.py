@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from conformance.faults import FAULTS, Edit, Fault
+from conformance.faults import FAULTS
+from conformance.planting import Edit, Fault
 from conformance.world import WorldFiles
 from contract.scope import Sensitivity
 from control_plane.policy import load_policies
