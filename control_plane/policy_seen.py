@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -57,4 +58,5 @@ def _remember(place: Path, seen: Mapping[str, str]) -> None:
         beside.write_text(json.dumps(kept), encoding="utf-8")
         beside.replace(place)
     except OSError:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
