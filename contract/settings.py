@@ -144,6 +144,9 @@ class Settings(BaseSettings):
     max_tasks: int = Field(default=10_000, ge=1, description="Tasks remembered by a dataset agent.")
     call_timeout: float = Field(default=60.0, gt=0, le=600, description="Longest wait for another agent in seconds.")
     card_ttl: float = Field(default=60.0, ge=0, description="How long a verified card is kept in seconds.")
+    discovery_budget: float = Field(
+        default=2.0, gt=0, le=60, description="Longest wait of a question for the slower of several agents in seconds."
+    )
     discovery_limit: int = Field(default=5, ge=1, le=50, description="Datasets shown after the authorization filter.")
 
     oidc_issuer: Annotated[str, _read_by(provider.issuer_url)] | None = Field(

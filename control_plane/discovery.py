@@ -1,36 +1,42 @@
 """Discovery: which datasets a question may be about, among those the principal may use.
 
-A lexical rank (BM25 over weighted fields), the same for the same question and entries. The
-authorization filter runs before anything is cut to a limit: what a principal may not use
-takes no slot and appears nowhere in the result. Relevance authorizes nothing; admission does.
+A lexical rank (``lexical.py``), the same for the same question and entries. The authorization
+filter runs before anything is cut to a limit: what a principal may not use takes no slot and
+appears nowhere in the result. And nothing of a result depends on it: a dataset, or a
+capability of one, that is on no public card and that the person may not use changes no candidate, no
+order, no score and no count that is told, whatever its descriptor says. Relevance authorizes
+nothing; admission does.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from contract.principal import Principal
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.lexical import PIVOT, LexicalIndex
 from control_plane.words import content_stems
 
-K1: Final = 1.2
-B: Final = 0.75
 MAX_REMEMBERED_PRINCIPALS: Final = 1_024
-_COMMON_SHARE: Final = 0.5
-_COMMON_FLOOR: Final = 20
+MAX_OWN_FACES: Final = 50_000
+"""Documents of what is on no public card, for all principals that are remembered together."""
 _NAME_WEIGHT, _KEYWORD_WEIGHT, _TEXT_WEIGHT, _EXAMPLE_WEIGHT = 3.0, 2.0, 1.0, 0.5
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A dataset as a verified card describes it, and the agent that serves it."""
+    """A dataset as a verified card describes it, and the agent that serves it.
+
+    ``public`` are the capabilities that its agent's public card shows: anybody may know of them.
+    """
 
     descriptor: DatasetDescriptor
     agent_id: str
     agent_url: str
+    public: frozenset[str] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +52,20 @@ class Candidate:
 class Funnel:
     """How many were left after each stage, for the record of a request.
 
-    ``matching`` is relevance alone and is a number only: it names nothing.
+    ``registered`` are all entries, ``known`` those the person may know of: they are public or may
+    be used. From there on only these count: how many ``matching`` there are says nothing of the others.
     """
 
     registered: int
+    known: int
     matching: int
     admissible: int
     capabilities: int
     shown: int
+
+    def told(self) -> Funnel:
+        """The same without what only the record may say: that there is more than the person may know of."""
+        return replace(self, registered=self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,87 +93,143 @@ def discover(question: str, entries: Sequence[CatalogueEntry], principal: Princi
     return DiscoveryIndex(entries).discover(question, principal, limit=limit)
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What one principal may use and know of. ``usable`` is by face; bits are of faces."""
+
+    principal: Principal
+    usable: Mapping[int, tuple[int, tuple[DatasetCapability, ...]]]
+    usable_bits: int
+    known: int
+
+
 class DiscoveryIndex:
-    """An inverted index of entries: built once, asked many times, never changed."""
+    """An index of entries: built once, asked many times.
+
+    What is indexed of an entry is a *face*: what it says of itself and of some of its capabilities.
+    Everybody shares the public one; who may use more has one that says that, too.
+    """
 
     def __init__(self, entries: Sequence[CatalogueEntry]) -> None:
         # A fixed order makes equal scores rank alike, however the entries arrived.
         self._entries = tuple(sorted(entries, key=lambda entry: (entry.descriptor.dataset, entry.agent_id)))
-        self._postings = _postings([_document(entry.descriptor) for entry in self._entries])
         self._by_dataset: dict[str, list[int]] = {}
         for number, entry in enumerate(self._entries):
             self._by_dataset.setdefault(entry.descriptor.dataset, []).append(number)
-        self._vocabularies: dict[int, dict[str, frozenset[str]]] = {}
-        self._permitted: dict[int, tuple[Principal, Mapping[int, tuple[DatasetCapability, ...]]]] = {}
+        shown = [(number, entry) for number, entry in enumerate(self._entries) if entry.public]
+        documents = [_document(entry.descriptor, entry.public) for _, entry in shown]
+        self._lexical = LexicalIndex(_mean_length(documents))
+        self._entry_of: list[int] = []
+        self._faces: dict[tuple[int, frozenset[str]], int] = {}
+        for (number, entry), document in zip(shown, documents, strict=True):
+            self._faces[number, entry.public] = self._lexical.add(document)
+            self._entry_of.append(number)
+        self._public_count = len(self._entry_of)
+        self._public = (1 << self._public_count) - 1
+        self._vocabularies: dict[int, Mapping[str, frozenset[str]]] = {}
+        self._held: dict[int, _Held] = {}
 
     def discover(self, question: str, principal: Principal, *, limit: int) -> Discovery:
         """The ``limit`` best entries the principal may use; entries that share no word are left out."""
         asked = tuple(dict.fromkeys(content_stems(question)))
-        scores = self._scores(asked)
-        usable = self._usable(principal)
-        few, many = sorted((scores.keys(), usable.keys()), key=len)
-        admissible = [number for number in few if number in many]
-        ranked = sorted(admissible, key=lambda number: (-scores[number], number))[: max(0, limit)]
-        candidates = tuple(
-            Candidate(self._entries[number], scores[number], self._relevant(number, usable[number], asked))
-            for number in ranked
+        held = self._of(principal)
+        ranked = self._lexical.search(
+            asked,
+            known=held.known,
+            usable=held.usable.keys(),
+            usable_bits=held.usable_bits,
+            order=self._entry_of,
+            k=max(0, limit),
         )
+        candidates = tuple(self._candidate(*held.usable[face], score, asked) for face, score in ranked.best)
         funnel = Funnel(
             registered=len(self._entries),
-            matching=len(scores),
-            admissible=len(admissible),
+            known=held.known.bit_count(),
+            matching=ranked.matching,
+            admissible=ranked.admissible,
             capabilities=sum(len(candidate.capabilities) for candidate in candidates),
             shown=len(candidates),
         )
         return Discovery(candidates, funnel)
 
-    def _scores(self, asked: Iterable[str]) -> dict[int, float]:
-        """Scores by entry. In a large index a term of most entries tells next to nothing and
-        costs the most, so it counts only where nothing rarer was asked."""
-        found = [postings for term in asked if (postings := self._postings.get(term))]
-        telling = [postings for postings in found if not self._is_common(postings)]
-        scores: dict[int, float] = {}
-        for postings in telling or found:
-            for number, weight in postings:
-                scores[number] = scores.get(number, 0.0) + weight
-        return scores
+    def public(self, question: str, *, limit: int) -> tuple[CatalogueEntry, ...]:
+        """The ``limit`` best entries by what public cards say, whoever asks."""
+        asked = tuple(dict.fromkeys(content_stems(question)))
+        everything = range(self._public_count)
+        ranked = self._lexical.search(
+            asked, known=self._public, usable=everything, usable_bits=self._public, order=self._entry_of, k=limit
+        )
+        return tuple(self._entries[self._entry_of[face]] for face, _ in ranked.best)
 
-    def _is_common(self, postings: Sequence[object]) -> bool:
-        count = len(self._entries)
-        return count >= _COMMON_FLOOR and len(postings) > _COMMON_SHARE * count
-
-    def _relevant(
-        self, number: int, capabilities: Iterable[DatasetCapability], asked: Iterable[str]
-    ) -> tuple[str, ...]:
+    def _candidate(
+        self, number: int, capabilities: Iterable[DatasetCapability], score: float, asked: Iterable[str]
+    ) -> Candidate:
         known = self._vocabularies.get(number)
         if known is None:
             known = {item.name: _vocabulary(item) for item in self._entries[number].descriptor.capabilities}
             self._vocabularies[number] = known
         overlap = {item.name: len(known[item.name].intersection(asked)) for item in capabilities}
-        return tuple(sorted(overlap, key=lambda name: (-overlap[name], name)))
+        return Candidate(self._entries[number], score, tuple(sorted(overlap, key=lambda name: (-overlap[name], name))))
 
-    def _usable(self, principal: Principal) -> Mapping[int, tuple[DatasetCapability, ...]]:
-        held = self._permitted.get(id(principal))
-        if held is not None and held[0] is principal:
-            return held[1]
-        usable: dict[int, tuple[DatasetCapability, ...]] = {}
+    def _of(self, principal: Principal) -> _Held:
+        held = self._held.get(id(principal))
+        if held is not None and held.principal is principal:
+            return held
+        if len(self._held) >= MAX_REMEMBERED_PRINCIPALS or len(self._lexical) > self._public_count + MAX_OWN_FACES:
+            self._forget()
+        held = self._held[id(principal)] = self._looked_at(principal)
+        return held
+
+    def _looked_at(self, principal: Principal) -> _Held:
+        usable: dict[int, tuple[int, tuple[DatasetCapability, ...]]] = {}
+        hidden: list[int] = []
         for dataset in principal.entitlements:
             for number in self._by_dataset.get(dataset, ()):
-                capabilities = permitted(self._entries[number].descriptor, principal)
+                entry = self._entries[number]
+                capabilities = permitted(entry.descriptor, principal)
                 if capabilities:
-                    usable[number] = capabilities
-        if len(self._permitted) >= MAX_REMEMBERED_PRINCIPALS:
-            self._permitted.clear()
-        self._permitted[id(principal)] = (principal, usable)
-        return usable
+                    face = self._face(number, entry.public.union(item.name for item in capabilities))
+                    usable[face] = number, capabilities
+                    if face >= self._public_count and entry.public:
+                        hidden.append(self._faces[number, entry.public])
+        usable_bits = _bits(usable)
+        return _Held(principal, usable, usable_bits, (self._public & ~_bits(hidden)) | usable_bits)
+
+    def _face(self, number: int, shown: frozenset[str]) -> int:
+        face = self._faces.get((number, shown))
+        if face is None:
+            face = self._faces[number, shown] = self._lexical.add(_document(self._entries[number].descriptor, shown))
+            self._entry_of.append(number)
+        return face
+
+    def _forget(self) -> None:
+        """Everybody's own faces, and who had them."""
+        self._held.clear()
+        self._lexical.keep(self._public_count)
+        del self._entry_of[self._public_count :]
+        self._faces = {place: face for place, face in self._faces.items() if face < self._public_count}
 
 
-def _document(descriptor: DatasetDescriptor) -> dict[str, float]:
-    """Weighted term frequencies of everything a descriptor says."""
+def _bits(numbers: Iterable[int]) -> int:
+    found = list(numbers)
+    held = bytearray(max(found, default=0) // 8 + 1)
+    for number in found:
+        held[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(held, "little")
+
+
+def _mean_length(documents: Sequence[Mapping[str, float]]) -> float:
+    return sum(sum(document.values()) for document in documents) / len(documents) if documents else PIVOT
+
+
+def _document(descriptor: DatasetDescriptor, shown: frozenset[str]) -> dict[str, float]:
+    """Weighted term frequencies of what a descriptor says of itself and of the capabilities that are ``shown``."""
     terms: dict[str, float] = {}
     _add(terms, _NAME_WEIGHT, descriptor.dataset)
     _add(terms, _TEXT_WEIGHT, descriptor.description, *descriptor.schemas)
     for capability in descriptor.capabilities:
+        if capability.name not in shown:
+            continue
         _add(terms, _TEXT_WEIGHT, capability.name, capability.description)
         _add(terms, _KEYWORD_WEIGHT, *capability.keywords)
         _add(terms, _EXAMPLE_WEIGHT, *capability.examples)
@@ -176,23 +244,6 @@ def _add(terms: dict[str, float], weight: float, *texts: str) -> None:
     for text in texts:
         for term in content_stems(text):
             terms[term] = terms.get(term, 0.0) + weight
-
-
-def _postings(documents: Sequence[Mapping[str, float]]) -> dict[str, tuple[tuple[int, float], ...]]:
-    """Per term, each document and its whole BM25 contribution."""
-    count = len(documents)
-    lengths = [sum(document.values()) for document in documents]
-    mean = sum(lengths) / count if count else 1.0
-    found: dict[str, list[tuple[int, float]]] = {}
-    for number, document in enumerate(documents):
-        norm = K1 * (1 - B + B * lengths[number] / mean)
-        for term, frequency in document.items():
-            found.setdefault(term, []).append((number, frequency * (K1 + 1) / (frequency + norm)))
-    postings: dict[str, tuple[tuple[int, float], ...]] = {}
-    for term, items in found.items():
-        idf = math.log(1 + (count - len(items) + 0.5) / (len(items) + 0.5))
-        postings[term] = tuple((number, idf * weight) for number, weight in items)
-    return postings
 
 
 def _vocabulary(capability: DatasetCapability) -> frozenset[str]:

@@ -20,6 +20,9 @@ _NUMBERS: Final = frozenset({"INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"})
 def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -> None:
     """The verdict with its reason and what to do next; then rows, at most ``limit``."""
     note(verdict_line(answer, shown))
+    if shown["unasked"]:
+        away = ", ".join(f"{one['agent']} ({one['reason']})" for one in shown["unasked"])
+        note(f"  could not be asked, so that nothing of theirs is in this: {away}")
     if answer.document is None:
         if answer.verdict is Verdict.REFUSED:
             return  # to complete what was refused would be refused again

@@ -80,7 +80,9 @@ class LedgerRow(Strict):
     at the root agent the dataset agent's, at a dataset agent that of the one it asked.
     ``bytes_released`` is of a result that is fetched: what is about to be sent on the row of a
     release that starts, what was handed to the network on its terminal row. ``derived`` is 1 where a
-    HIT was computed from the stored result of a wider call, whose execution is the row's.
+    HIT was computed from the stored result of a wider call, whose execution is the row's. ``funnel`` counts how
+    a question found its candidates: datasets registered, of which the person may know, matching, of these usable,
+    capabilities and datasets shown.
     """
 
     kind: Annotated[Kind, Field(strict=False)] = Kind.TERMINAL
@@ -125,6 +127,8 @@ class LedgerRow(Strict):
     tool_origin: Literal["LOCAL", "MCP", "A2A"] | None = None
     task_id: _Correlation | None = None
     upstream_digest: _Digest | None = None
+
+    funnel: Annotated[str, Field(pattern=r"^\d{1,9}(>\d{1,9}){5}$")] | None = None
 
     trace_id: _Correlation | None = None
     session_id: _Correlation | None = None
@@ -180,7 +184,7 @@ class LedgerRow(Strict):
 Cell = str | int | None
 
 #: Columns that ledgers of an earlier release lack. They are hashed where they say something.
-LATER: Final = ("bytes_released", "derived")
+LATER: Final = ("bytes_released", "derived", "funnel")
 
 #: The columns of a stored row. Every one is hashed into the leaf.
 COLUMNS: Final = (

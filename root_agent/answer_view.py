@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import orjson
@@ -43,13 +44,14 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "arguments": dict(target.call.arguments) if target else None,
         "zone": str(asking.wanted.zone),
         "not_understood": asking.not_understood.to_json() if asking.not_understood else None,
+        "unasked": _unasked(asking),
         "missing": [missing.to_json() for missing in target.missing] if target else [],
         "agent": _agent(asking),
         "cache": _cache(asking) if shown else None,
         "result": _result(answer),
         "provenance": _provenance(asking) if shown else None,
         "visited_nodes": list(asking.visited),
-        "discovery": dict(asking.funnel),
+        "discovery": asdict(asking.funnel.told()) if asking.funnel else {},
         "tool_calls": [],
         "mcp_calls": [],
         "a2a_calls": _a2a_calls(asking) if shown else [],
@@ -141,6 +143,11 @@ def _remote(reply: Reply | None) -> dict[str, Any] | None:
         "task_id": reply.task_id or None,
         "proposal": dict(reply.proposal) if reply.proposal else None,
     }
+
+
+def _unasked(asking: Asking) -> list[dict[str, str]]:
+    """Agents that could not be asked, or not about all they offer: what they have is not in the answer."""
+    return [{"agent": away.agent_id, "reason": away.decision.reason.value} for away in asking.unavailable]
 
 
 def _agent(asking: Asking) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from contract.call import Call, Operation
@@ -27,7 +27,6 @@ from contract.key_ring import sign_with
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
-from control_plane.discovery import CatalogueEntry, discover
 from control_plane.interpret import check_proposal
 from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
@@ -81,18 +80,11 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
     asking = await catalogued(asking, service)
     if asking.principal is None or asking.wanted.question is None:
         return asking
-    by_place = {(offer.agent_id, offer.dataset): offer for offer in asking.offered}
-    entries = [
-        CatalogueEntry(offer.descriptor, offer.agent_id, offer.agent_url)
-        for offer in asking.offered
-        if isinstance(offer.descriptor, DatasetDescriptor)
-    ]
-    found = discover(asking.wanted.question, entries, asking.principal, limit=service.discovery_limit)
-    candidates = tuple(
-        narrowed(by_place[item.entry.agent_id, item.entry.descriptor.dataset], frozenset(item.capabilities))
-        for item in found.candidates
-    )
-    return replace(asking, candidates=candidates, funnel=asdict(found.funnel))
+    catalogue = await service.finder.over(asking.offered)
+    found = catalogue.index.discover(asking.wanted.question, asking.principal, limit=service.discovery_limit)
+    candidates = tuple(narrowed(catalogue.of(item.entry), frozenset(item.capabilities)) for item in found.candidates)
+    readable = catalogue.readable(asking.wanted.question)
+    return replace(asking, candidates=candidates, readable=readable, funnel=found.funnel)
 
 
 async def resolve_capability(asking: Asking, service: Service) -> Asking:

@@ -18,6 +18,7 @@ from contract.scope import Sensitivity
 from contract.verdict import Decision, Verdict
 from contract.zone import UTC, read_zone
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.discovery import Funnel
 from control_plane.registry import InvalidDataset
 from delegation.offer import Offer, Unavailable
 from delegation.reply import Reply
@@ -167,7 +168,9 @@ class Answer:
 class Asking:
     """One asking, as far as it has come. Steps return a new one.
 
-    ``offered`` can be asked; ``indirect`` only by an agent that completes its answer with it.
+    ``offered`` can be asked; ``indirect`` only by an agent that completes its answer with it. Of a
+    question ``candidates`` are what was found of it for this person, and ``readable`` what is read beside
+    them as far as it is public; ``funnel`` counts how they were found.
     ``admitted`` is the root's own last admission decision, ``hops`` what that call makes
     further agents do; ``drafted`` is the root's own provenance of what was ``verified``, all
     but its receipt, and ``relayed`` the same sealed; ``stop`` is the decision the path ended with early, whoever made it.
@@ -187,7 +190,8 @@ class Asking:
     indirect: tuple[Offer, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
     candidates: tuple[Offer, ...] = ()
-    funnel: Mapping[str, int] = field(default_factory=dict)
+    readable: tuple[Offer, ...] = ()
+    funnel: Funnel | None = None
     target: Target | None = None
     not_understood: NotUnderstood | None = None
     read_under: tuple[Any, ...] | None = field(default=None, repr=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from contract.verdict import Decision
 from control_plane.descriptor import DatasetDescriptor
 from evidence.row import Kind, LedgerRow, Side
@@ -55,7 +57,12 @@ def evidence_row(
         tool_origin="A2A" if sent else None,
         task_id=reply.task_id or None if reply else None,
         upstream_digest=verified.upstream_digest if verified else None,
+        funnel=_funnel(asking),
         trace_id=asking.trace_id,
         session_id=str(asking.session_id),
         invocation_id=str(asking.invocation_id) if asking.invocation_id else None,
     )
+
+
+def _funnel(asking: Asking) -> str | None:
+    return None if asking.funnel is None else ">".join(str(count) for count in astuple(asking.funnel))

@@ -26,7 +26,7 @@ def best_reading(asking: Asking, now: float) -> Heard:
     """
     question, zone = asking.wanted.question or "", asking.wanted.zone
     usable = hear(question, _descriptors(offer.descriptor for offer in asking.candidates), now=now, zone=zone)
-    public = hear(question, _descriptors(offer.public for offer in asking.offered), now=now, zone=zone)
+    public = hear(question, _descriptors(offer.public for offer in asking.readable), now=now, zone=zone)
     return Heard(
         _better(usable.proposal, public.proposal),
         _better(usable.nearest, public.nearest),

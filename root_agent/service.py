@@ -29,6 +29,7 @@ from delegation.credentials import Assertions
 from delegation.offer import Offer
 from evidence.ledger import Ledger
 from grants.trust import Trust, TrustedAgent
+from root_agent.finder import Finder
 from root_agent.identity import RequestContext
 from root_agent.measures import Measures
 
@@ -66,7 +67,8 @@ class Service:
 
     ``agents`` are the dataset agents to ask, each with the address to ask it at. ``model`` is
     a model's name, or an ADK model object in tests; ``None`` reads questions offline. ``memo``
-    keeps what words were read as, where it is on. With an ``identity_provider`` no development
+    keeps what words were read as, where it is on. Agents whose card is not here after ``discovery_budget`` seconds are
+    left out of a question that others can answer. With an ``identity_provider`` no development
     token is accepted, whatever else is set. Times to live are seconds. ``zone`` is that of people who name none.
     ``metrics_at_home`` says whether this machine may read the metrics without a token.
     """
@@ -85,6 +87,7 @@ class Service:
     leaf_ttl: int = 60
     call_timeout: float = 60.0
     discovery_limit: int = 5
+    discovery_budget: float = 2.0
     identity_provider: OidcVerifier | None = None
     accept_development_issuer: bool = True
     development_principal: str | None = None
@@ -92,6 +95,7 @@ class Service:
     memo: Memo | None = None
     zone: ZoneInfo = UTC
     measures: Measures = field(default_factory=Measures, repr=False)
+    finder: Finder = field(default_factory=Finder, repr=False)
     metrics_token: BearerToken | None = None
     metrics_at_home: bool = False
     clock: Callable[[], float] = time.time

@@ -35,7 +35,14 @@ WORDS = [
 
 
 def _entry(descriptor: DatasetDescriptor, agent: str = "urn:a") -> CatalogueEntry:
-    return CatalogueEntry(descriptor, agent, "http://127.0.0.1:8801")
+    """An entry whose card shows it to everybody."""
+    return _hidden(descriptor, agent, public=frozenset(item.name for item in descriptor.capabilities))
+
+
+def _hidden(
+    descriptor: DatasetDescriptor, agent: str = "urn:a", public: frozenset[str] = frozenset()
+) -> CatalogueEntry:
+    return CatalogueEntry(descriptor, agent, "http://127.0.0.1:8801", public)
 
 
 def _named(name: str, words: str, **changes: object) -> CatalogueEntry:
