@@ -15,11 +15,13 @@ from conformance import kit
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a run of the kit showed of one assertion."""
+    """What a run of the kit showed of one assertion; ``seconds`` are of its vectors, without the start of anything."""
 
     assertion: str
     passed: bool
     detail: str
+    steps: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,19 @@ def run(only: Sequence[str] = ()) -> Run:
     began = time.monotonic()
     with scratch() as home, ServedSubject(home, suite.vectors[0].world) as subject:
         report = run_kit(subject, suite)
+        ended = [*subject.began[1:], time.monotonic()]
+        took = [(vector, end - start) for vector, start, end in zip(suite.vectors, subject.began, ended, strict=True)]
         steps, attempts, executions = subject.steps, len(subject.attempts), subject.executions()
-    findings = [Finding(result.assertion, result.passed, result.detail) for result in report.results]
+    findings = [
+        Finding(
+            result.assertion,
+            result.passed,
+            result.detail,
+            sum(len(vector.steps) for vector, _ in took if vector.assertion == result.assertion),
+            sum(seconds for vector, seconds in took if vector.assertion == result.assertion),
+        )
+        for result in report.results
+    ]
     return Run(
         tuple(finding for finding in findings if not only or finding.assertion in only),
         len(suite.vectors),
@@ -93,8 +106,10 @@ def to_json(done: Run) -> dict[str, Any]:
 
 
 def tell(done: Run) -> None:
+    print("assertion  result  steps  seconds")
     for item in done.findings:
-        print(f"{item.assertion}  {'pass' if item.passed else 'FAIL'}  {item.detail}")
+        result = "pass" if item.passed else "FAIL"
+        print(f"{item.assertion}     {result}    {item.steps:>5}  {item.seconds:>7.1f}  {item.detail}")
     passed = len(done.findings) - len(done.failed)
     print(
         f"{passed}/{len(done.findings)} assertions, {done.vectors} vectors, {done.steps} steps, "

@@ -58,6 +58,7 @@ class ServedSubject:
         self._fresh = 100
         self._stack = ExitStack()
         self.steps = 0
+        self.began: list[float] = []
         self.attempts: list[str] = []
 
     def __enter__(self) -> Self:
@@ -84,6 +85,8 @@ class ServedSubject:
     # -- the kit's four methods
 
     def load_world(self, world: Mapping[str, Any]) -> None:
+        """What begins each vector; when it did is kept."""
+        self.began.append(time.monotonic())
         self._files.adopt(world)
         self._take_over()
 
