@@ -138,7 +138,7 @@ class DatasetCapability(Strict):
     def _consistent(self) -> Self:
         if self.sensitivity in _GOVERNED and not self.policy_id:
             raise ValueError(f"capability {self.name} is {self.sensitivity.value} and must name its policy_id")
-        if (self.delegates is not None) != (self._target() == "sub_agent"):
+        if (self.delegates is not None) != (self.target == "sub_agent"):
             raise ValueError(f"capability {self.name}: sub_agent_name and delegates go together")
         if self.delegates is not None and self.cacheable:
             raise ValueError(f"capability {self.name} asks another agent each time and must say cacheable: false")
@@ -149,8 +149,9 @@ class DatasetCapability(Strict):
         check_periods(self.name, self.parameters, self.periods)
         return self
 
-    def _target(self) -> str:
-        """Which of its targets is in use. Raises ``ValueError`` where that is not plain."""
+    @property
+    def target(self) -> str:
+        """Which of its targets is in use: ``tool``, ``mcp`` or ``sub_agent``. Raises ``ValueError`` where that is not plain."""
         targets = {"tool": self.tool_name, "mcp": self.mcp_tool_name, "sub_agent": self.sub_agent_name}
         named = [kind for kind, target in targets.items() if target]
         if not named:

@@ -75,13 +75,15 @@ def verify_reply(
     capability = known.capability(plan.call.capability) if known else None
     if capability is None:
         raise _invalid("no verified card declares what the capability returns")
-    check_applied(statement, capability, plan.scope.max_sensitivity)
+    check_applied(statement, capability, plan.scope.max_sensitivity, tool=plan.tool)
     document = _document(statement, capability, reply, plan)
     return Verified(document, envelope, statement, upstream_digest(envelope))
 
 
-def check_applied(statement: Statement, capability: DatasetCapability, ceiling: Sensitivity) -> None:
-    """That the rows came about as the verified card says, no more sensitive than ``ceiling``.
+def check_applied(
+    statement: Statement, capability: DatasetCapability, ceiling: Sensitivity, *, tool: str | None = None
+) -> None:
+    """That the rows came about as the verified card says, no more sensitive than ``ceiling``, by the MCP ``tool`` if one was called.
 
     Raises ``NotGranted(REMOTE_PROVENANCE_INVALID)``.
     """
@@ -90,14 +92,19 @@ def check_applied(statement: Statement, capability: DatasetCapability, ceiling: 
         raise _invalid("the provenance names another sensitivity than the card")
     if not capability.sensitivity.within(ceiling):
         raise _invalid("the provenance is of rows more sensitive than the grant covers")
-    if told.execution.tool_origin not in _origins(capability):
+    if told.execution.tool_origin not in _origins(capability, tool):
         raise _invalid("the provenance names another origin of the rows than the card")
+    if tool is not None and told.operation.tool_name != tool:
+        raise _invalid("the provenance is of another tool than was called")
 
 
-def _origins(capability: DatasetCapability) -> frozenset[str]:
+def _origins(capability: DatasetCapability, tool: str | None) -> frozenset[str]:
+    """Where the rows may come from: over A2A from a tool only where the card names nothing else that makes them."""
     if capability.delegates is not None:
         return frozenset({"A2A"})
-    return frozenset({"LOCAL", "MCP"} if capability.mcp_tool_name else {"LOCAL"})
+    if tool is not None:
+        return frozenset({"MCP"})
+    return frozenset({"LOCAL"} if capability.tool_name else {"LOCAL", "MCP"})
 
 
 def _check_carried(statement: Statement, envelope: Mapping[str, Any], plan: Plan) -> None:

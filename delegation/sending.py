@@ -24,7 +24,8 @@ class Plan:
     """One admitted call, the scope it needs, and the chain it is sent under. The chain is in no representation.
 
     ``media_type`` is the form the result is wanted in. ``scope`` is of the call's own dataset. ``narrow`` are the scopes a leaf is narrowed to, and
-    ``max_depth`` how deep it may be delegated; ``None`` leaves them as the chain has them.
+    ``max_depth`` how deep it may be delegated; ``None`` leaves them as the chain has them. ``tool`` is the
+    MCP tool that the call is made by; ``None`` for a call over A2A.
     """
 
     call: Call
@@ -34,6 +35,7 @@ class Plan:
     narrow: tuple[Scope, ...] | None = None
     max_depth: int | None = None
     media_type: str = RESULT_MEDIA_TYPE
+    tool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
     ``verdict``, ``reason`` and ``rationale`` are of the whole; ``decision`` is the root's own
     and ``remote`` what the dataset agent said or why nothing came. Rows and envelope are there
-    together or not at all. ``a2a_calls`` are the calls whose receiver's engine ran.
+    together or not at all. ``a2a_calls`` and ``mcp_calls`` are the calls whose receiver's engine ran.
     """
     asking = answer.asking
     target, descriptor = asking.target, _descriptor(asking)
@@ -53,8 +53,8 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "visited_nodes": list(asking.visited),
         "discovery": asdict(asking.funnel.told()) if asking.funnel else {},
         "tool_calls": [],
-        "mcp_calls": [],
-        "a2a_calls": _a2a_calls(asking) if shown else [],
+        "mcp_calls": _calls(asking) if shown and _tool(asking) else [],
+        "a2a_calls": _calls(asking) if shown and not _tool(asking) else [],
         "attempts": asking.attempts,
         "trace_id": asking.trace_id,
         "evidence": {
@@ -197,7 +197,11 @@ def _remote_evidence(asking: Asking) -> dict[str, Any] | None:
     return dict(asking.reply.receipt) if asking.reply and asking.reply.receipt else None
 
 
-def _a2a_calls(asking: Asking) -> list[dict[str, Any]]:
+def _tool(asking: Asking) -> str | None:
+    return asking.plan.tool if asking.plan else None
+
+
+def _calls(asking: Asking) -> list[dict[str, Any]]:
     """Empty where a stored result was used: then the receiver's engine ran nothing. WITHHELD counts as a run."""
     verified = asking.verified
     if asking.reply is None or asking.target is None or verified is None:
@@ -211,6 +215,7 @@ def _a2a_calls(asking: Asking) -> list[dict[str, Any]]:
             "capability": asking.target.call.capability,
             "task_id": asking.reply.task_id,
         }
+        | ({"tool": tool} if (tool := _tool(asking)) else {})
     ]
 
 

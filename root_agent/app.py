@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 
 _QUESTION: Final = frozenset({"question"})
 _CALL: Final = frozenset({"dataset", "capability", "arguments"})
-# How either is answered: the form of the rows, the zone in which words of time are read, and which data are taken.
-_FORM: Final = frozenset({"media_type", "zone", "max_age_s", "schema_version"})
+# How either is answered: the form of the rows, the zone in which words of time are read, which data are taken, by which door.
+_FORM: Final = frozenset({"media_type", "zone", "max_age_s", "schema_version", "via"})
 # Nobody reads it: the code that proxies log for a client that closed its request.
 _GONE: Final = 499
 _NO_STORE: Final = {"Cache-Control": "no-store"}

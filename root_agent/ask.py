@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from contract.call import Call, Operation
 from contract.errors import SignerUnavailable
 from contract.key_ring import sign_with
 from contract.verdict import Decision, NotGranted, Reason, Verdict
@@ -30,11 +29,12 @@ from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import check_proposal
 from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
-from delegation.sending import STREAM_METHOD, Plan, Sent, send_with_leaf
+from delegation.sending import Plan, Sent, send_with_leaf
 from delegation.trace import traceparent
 from grants.mint import mint_root
 from root_agent.asking import Answer, Asking, Hop, Target
 from root_agent.catalogue import catalogued
+from root_agent.doors import bytes_of, operation_of, planned_call, tool_for
 from root_agent.evidence_row import evidence_row
 from root_agent.hops import admit_hops, scope_of, verify_hops
 from root_agent.reading import best_reading, narrowed, resolved, shown_to_model, target_of, with_bounds, with_missing
@@ -155,6 +155,8 @@ async def plan(asking: Asking, service: Service) -> Asking:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "there is nothing admitted to plan")
     asked = _asked(target, decision)
     scope = scope_of(asked, principal)
+    tool = tool_for(asking, asked.descriptor, asked.capability)
+    call = planned_call(target.call, tool)
     token = await sign_with(
         service.issuer,
         lambda issuer: mint_root(
@@ -172,9 +174,7 @@ async def plan(asking: Asking, service: Service) -> Asking:
             max_depth=1 + len(asking.hops),
         ),
     )
-    planned = Plan(
-        Call.parse(target.call.encode()), asked.agent_id, scope, (token,), media_type=asking.wanted.media_type
-    )
+    planned = Plan(call, asked.agent_id, scope, (token,), media_type=asking.wanted.media_type, tool=tool)
     return replace(asking, plan=planned)
 
 
@@ -186,7 +186,7 @@ def prepare(asking: Asking, service: Service) -> Sent:
     planned, target, decision = asking.plan, asking.target, asking.admitted
     if planned is None or target is None or decision is None or asking.verdict is not Verdict.GRANTED:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "nothing was admitted to be sent")
-    if planned.call.raw != target.call.encode():
+    if planned.call.raw != bytes_of(target.call, planned.tool):
         raise NotGranted(Reason.GRANT_WIDENED, "the plan is not the call that was admitted")
     person = asking.principal if asking.continued else None  # whose task it goes on with
     return send_with_leaf(
@@ -197,7 +197,7 @@ def prepare(asking: Asking, service: Service) -> Sent:
         now=service.clock(),
         ttl=service.leaf_ttl,
         headers=lambda agent, grant: service.headers(agent, grant, traceparent(asking.trace_id), person=person),
-        operation=Operation(STREAM_METHOD, call_hash=planned.call.call_hash) if asking.watch else None,
+        operation=operation_of(planned, followed=asking.watch is not None),
     )
 
 

@@ -24,6 +24,7 @@ from delegation.offer import Offer, Unavailable
 from delegation.reply import Reply
 from delegation.sending import Plan, Sent, Verified
 from evidence.statement import Draft
+from root_agent.doors import read_via
 from root_agent.identity import RequestContext
 
 MAX_QUESTION_CHARS: Final = 4_000
@@ -52,7 +53,8 @@ class Wanted:
     or Arrow, which is always fetched. A call may complete the ``task`` of a dataset agent that
     asked for what an earlier one missed. ``zone`` is where it is asked: which day *today* is there,
     and at which instants days begin. Whoever asks may take no data that are older than ``max_age_s``
-    seconds, and none but those of one ``schema_version``.
+    seconds, and none but those of one ``schema_version``. ``via`` is the door to ask at, ``a2a`` or ``mcp``;
+    the one that the publisher prefers where none is named.
     """
 
     question: str | None = field(default=None, repr=False)
@@ -62,6 +64,7 @@ class Wanted:
     zone: ZoneInfo = UTC
     max_age_s: float | None = None
     schema_version: str | None = None
+    via: str | None = None
 
     @classmethod
     def of(
@@ -73,6 +76,7 @@ class Wanted:
         zone: object = UTC,
         max_age_s: object = None,
         schema_version: object = None,
+        via: object = None,
     ) -> Wanted:
         """Checked at the door. Raises INVALID_INPUT with one line that says what to send."""
         if (question is None) == (call is None):
@@ -83,6 +87,7 @@ class Wanted:
             raise _invalid("root_agent.ask.form", f"a result comes as {RESULT_MEDIA_TYPE} or {ARROW_MEDIA_TYPE}")
         stated: dict[str, Any] = {"zone": zone_of(zone), "max_age_s": _age(max_age_s)}
         stated["schema_version"] = _version(schema_version)
+        stated["via"] = read_via(via, only_a2a=task is not None or media_type != RESULT_MEDIA_TYPE)
         if call is not None:
             return cls(call=_typed(call), media_type=media_type, task=str(task or ""), **stated)
         if not isinstance(question, str) or not question.strip():

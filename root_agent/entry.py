@@ -85,6 +85,7 @@ class RootAgent:
         zone: object = None,
         max_age_s: object = None,
         schema_version: object = None,
+        via: object = None,
     ) -> Answer:
         """Ask on behalf of the person an identity token stands for.
 
@@ -101,6 +102,7 @@ class RootAgent:
             zone=zone,
             max_age_s=max_age_s,
             schema_version=schema_version,
+            via=via,
         )
 
     async def ask_for(
@@ -115,6 +117,7 @@ class RootAgent:
         zone: object = None,
         max_age_s: object = None,
         schema_version: object = None,
+        via: object = None,
     ) -> Answer:
         """Ask on behalf of a verified person.
 
@@ -122,11 +125,11 @@ class RootAgent:
         ``task`` the dataset agent's task that it completes, if any. ``watch`` is told a percentage
         whenever one comes; cancelling the coroutine cancels the call at the dataset agent. ``zone`` is
         where it is asked, by its IANA name; the service's own where none is named. Data older than
-        ``max_age_s`` seconds, and of another ``schema_version``, are refused where these are given. Raises
-        ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
+        ``max_age_s`` seconds, and of another ``schema_version``, are refused where these are given. ``via`` is
+        ``a2a`` or ``mcp``, or as the publisher prefers. Raises ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
         where = self.service.zone if zone is None else zone
-        wanted = Wanted.of(question, call, media_type, task, where, max_age_s, schema_version)
+        wanted = Wanted.of(question, call, media_type, task, where, max_age_s, schema_version, via)
         asking = _asking(person, wanted, SessionId.generate(), watch)
         self._desk.open(asking)
         with self.service.measures.asking():
@@ -199,12 +202,20 @@ async def ask(
     task: object = None,
     watch: Watch | None = None,
     zone: object = None,
+    via: object = None,
 ) -> Answer:
     """One question through a root agent of its own; see ``RootAgent.ask``."""
     root = RootAgent(service)
     try:
         return await root.ask(
-            person_token, question=question, call=call, media_type=media_type, task=task, watch=watch, zone=zone
+            person_token,
+            question=question,
+            call=call,
+            media_type=media_type,
+            task=task,
+            watch=watch,
+            zone=zone,
+            via=via,
         )
     finally:
         await root.close()

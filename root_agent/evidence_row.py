@@ -54,7 +54,7 @@ def evidence_row(
         cache=told.cache.outcome if told else None,
         derived=1 if told and told.cache.derived else None,
         execution_id=told.execution.execution_id if told else None,
-        tool_origin="A2A" if sent else None,
+        tool_origin=("A2A" if asking.plan is None or asking.plan.tool is None else "MCP") if sent else None,
         task_id=reply.task_id or None if reply else None,
         upstream_digest=verified.upstream_digest if verified else None,
         funnel=_funnel(asking),

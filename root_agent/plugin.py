@@ -1,4 +1,4 @@
-"""Default deny for the root: no tool at all, two kinds of agent, and no run that no door began.
+"""Default deny for the root: one kind of tool, two kinds of agent, and no run that no door began.
 
 A raising plugin aborts the run, which fails closed. Workflow function nodes pass no plugin
 hook, so the other half is that they find nothing to work on unless ``before_run`` let them.
@@ -24,6 +24,7 @@ from google.genai import types
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import Reason
+from delegation.mcp_tool import McpTool
 from delegation.remote import Delegate
 from root_agent.propose import is_intent_agent
 
@@ -32,7 +33,7 @@ Begin = Callable[[InvocationContext], str | None]
 
 
 class DatasetPolicyPlugin(BasePlugin):
-    """Lets the delegate and the intent agent run, and nothing else; every tool call is blocked."""
+    """Lets the delegate, the governed MCP tool and the intent agent run, and nothing else; every other tool is blocked."""
 
     def __init__(self, begin: Begin) -> None:
         super().__init__(name="dataset_policy")
@@ -60,6 +61,9 @@ class DatasetPolicyPlugin(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
+        # By exact type, as for agents; what it calls was admitted before, and is no argument.
+        if type(tool) is McpTool and not tool_args:
+            return None
         return {
             "status": "blocked",
             "reason": Reason.UNREGISTERED_CAPABILITY.value,

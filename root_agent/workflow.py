@@ -2,7 +2,7 @@
 
 A route is ``Asking.verdict`` and nothing a node, a model or a remote says. Events hold ids,
 codes and counts. ``execute`` is the one node that sends something; it does so through a
-``RemoteA2aAgent`` that is built after admission for the admitted agent.
+``RemoteA2aAgent``, or through a tool of an MCP server, that is built after admission for the admitted agent.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from google.genai import types
 from contract.key_ring import waits
 from contract.result import ResultDocument
 from contract.verdict import NotGranted, Reason, Verdict
-from delegation.cards import CardBook
+from control_plane.descriptor import DatasetDescriptor
+from delegation.cards import CardBook, RemoteCard
 from delegation.following import Follow
+from delegation.mcp_tool import McpTool, ToolPlace
 from delegation.remote import Delegate, Exchange
 from delegation.reply import Reply
 from root_agent import ask
@@ -120,9 +122,12 @@ class Nodes:
             waits=waits(service.holder),
             media_type=planned.media_type,
             task_id=asking.continued,
-            follow=_follow(asking, planned.agent_id, service),
+            follow=_follow(asking, planned.agent_id, service) if planned.tool is None else None,
         )
-        await ctx.run_node(Delegate(card, exchange, cards.http))
+        if planned.tool is None:
+            await ctx.run_node(Delegate(card, exchange, cards.http))
+        else:
+            await ctx.run_node(McpTool(_place(asking, card, planned.tool), exchange, cards.http))
         service.measures.replied(exchange.reply.reason)
         return ask.settle(asking, service, exchange.sent, exchange.reply)
 
@@ -177,6 +182,14 @@ def build_workflow(nodes: Nodes) -> Workflow:
             (evidence, explain),
         ],
     )
+
+
+def _place(asking: Asking, card: RemoteCard, tool: str) -> ToolPlace:
+    """Where the planned tool is, as the card says that was admitted on. Raises UNREGISTERED_CAPABILITY."""
+    descriptor = asking.target.descriptor if asking.target else None
+    if not isinstance(descriptor, DatasetDescriptor):
+        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "no card offers the capability")
+    return ToolPlace.of(card, descriptor, tool)
 
 
 def _follow(asking: Asking, agent_id: str, service: Service) -> Follow | None:

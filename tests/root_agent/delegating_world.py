@@ -100,7 +100,8 @@ def delegate(world: RootWorld, delegation: Delegation, **changes: Any) -> None:
 def delegating(
     descriptor: DatasetDescriptor, capability: str, delegation: Delegation, **changes: Any
 ) -> DatasetDescriptor:
-    told: dict[str, Any] = {"tool_name": None, "sub_agent_name": "ask_on", "delegates": delegation, "cacheable": False}
+    told: dict[str, Any] = {"sub_agent_name": "ask_on", "delegates": delegation, "cacheable": False}
+    told |= {"tool_name": None, "mcp_tool_name": None, "preferred": None}
     capabilities = tuple(
         item.model_copy(update=told | changes) if item.name == capability else item for item in descriptor.capabilities
     )

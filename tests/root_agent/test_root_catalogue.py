@@ -119,7 +119,7 @@ def copies(count: int) -> list[DatasetDescriptor]:
     told = shipped(BATCHES)
     capabilities = tuple(item.model_copy(update={"examples": (QUESTION,)}) for item in told.capabilities)
     loud = told.model_copy(update={"capabilities": capabilities, "description": QUESTION})
-    return [loud, *(loud.model_copy(update={"dataset": f"{BATCHES}-{n}"}) for n in range(count))]
+    return [loud, *(loud.model_copy(update={"dataset": f"{BATCHES}-{n}", "endpoints": {}}) for n in range(count))]
 
 
 @pytest.mark.parametrize("wanted", [{"call": CALL}, {"question": QUESTION}])
