@@ -28,7 +28,7 @@ FAULTS: Final = (
                 '        operation = {"name": "search", "description": "made up", "effect": "read", "mcp_tool_name": "x"}\n'
                 '        operation["results"] = [{"name": "text", "type": "STRING"}]\n'
                 '        made = {"tenant": "acme", "revision": "1", "schema_version": "1", "as_of": "2026-01-01T00:00:00Z"}\n'
-                '        made |= {"provenance": {"system": "volume", "source": "s3"}, "tables": [table]}\n'
+                '        made |= {"provenance": {"system": "volume", "source": "s3"}, "tables": [table], "freshness": {"maximum_age_s": 1}}\n'
                 '        raw = {"capabilities": [operation], **made, **raw}\n',
             ),
             Edit(RULES, "    if isinstance(request.descriptor, InvalidDataset):\n", "    if False:\n"),
@@ -43,7 +43,7 @@ FAULTS: Final = (
             Edit(
                 WORLD,
                 '        sql = path.read_text(encoding="utf-8")\n',
-                '        sql = "SELECT batch_id AS answer FROM batch_record LIMIT 1"\n'
+                '        sql = "SELECT MAX(batch_id) AS answer FROM batch_record"\n'
                 "        if capability.template:\n"
                 '            sql = path.read_text(encoding="utf-8")\n',
             ),
