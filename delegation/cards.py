@@ -5,7 +5,9 @@ address is https or loopback (or a private network, by setting), no redirect is 
 signature is the pinned agent's (a ``jku`` is ignored), the card names that agent, the
 extension is declared required, and the RPC address is of the same origin as the card. What
 another agent can cost here is bounded too: the bytes and the shape of a card before it is
-read, the time that public and extended card take together, and how often it is tried.
+read, the time that public and extended card take together, how often it is tried, how many are
+fetched at once and how many are kept. A card that is fetched again is asked for by its validators, and
+read again only where its bytes are others.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from a2a.types.a2a_pb2 import AgentCard
 
 from contract.errors import SignerUnavailable
 from contract.verdict import NotGranted, Reason
+from delegation.card_memory import MAX_KEPT, MAX_KEPT_BYTES, Seen, kept_for
 from delegation.card_reader import CARD_BOUNDS, Described, InvalidCard, ReadCard, read_card, read_extended
 from delegation.credentials import Assertions
 from delegation.http import UNAVAILABLE, ReplyTooLarge, UnsafeAddress, checked_url, same_origin
@@ -35,6 +38,8 @@ PATIENCE: Final = 10.0
 """Seconds for the whole of an agent's public and extended card."""
 PAUSE: Final = 5.0
 """Seconds for which an agent whose card could not be had is not asked for it again."""
+AT_ONCE: Final = 16
+"""Agents whose cards are fetched at the same time."""
 _NEVER: Final = float("-inf")
 _JSONRPC: Final = "JSONRPC"
 _ASK_EXTENDED: Final = {"jsonrpc": "2.0", "id": "card", "method": "GetExtendedAgentCard", "params": {}}
@@ -45,13 +50,22 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class RemoteCard:
-    """A verified card. ``rpc_url`` is where its calls go, ``offers`` what it offers to whoever reads it here."""
+    """A verified card. ``rpc_url`` is where its calls go, ``offers`` what it offers to whoever reads it here.
+
+    ``public`` and ``extended`` are what it was made of, for when it is fetched again.
+    """
 
     agent_id: str
     url: str
     rpc_url: str
     card: AgentCard = field(repr=False)
     offers: tuple[Offer, ...]
+    public: Seen | None = field(default=None, repr=False)
+    extended: Seen | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int:
+        return sum(seen.size for seen in (self.public, self.extended) if seen is not None)
 
 
 class _Unavailable(Exception):
@@ -78,7 +92,11 @@ class _Kept:
 
     def serves(self, agent: TrustedAgent, url: str, now: float, ttl: float) -> bool:
         """Whether it would be believed now: a card is of the keys that are pinned, not of those that were."""
-        return self.agent == agent and self.card.url == url.rstrip("/") and 0 <= now - self.at < ttl
+        told = self.card.public.fresh_for if self.card.public else None
+        return self.is_of(agent, url) and 0 <= now - self.at < kept_for(ttl, told)
+
+    def is_of(self, agent: TrustedAgent, url: str) -> bool:
+        return self.agent == agent and self.card.url == url.rstrip("/")
 
 
 class CardBook:
@@ -105,6 +123,7 @@ class CardBook:
         self._forgotten = 0
         self._failed: dict[str, _Failed] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def card(self, agent: TrustedAgent, url: str, now: float) -> RemoteCard:
         """The agent's verified card, at most ``ttl`` seconds old.
@@ -117,18 +136,18 @@ class CardBook:
                 return kept.card
             self._check_pause(agent, url, now)
             forgotten = self._forgotten
-            began = asyncio.get_running_loop().time()
-            try:
-                card = await self._fetch(agent, url, now)
-            except NotGranted as stop:
-                took = asyncio.get_running_loop().time() - began
-                own = stop.reason is Reason.KEYS_UNAVAILABLE
-                if not own and forgotten == self._forgotten:
-                    self._failed[agent.id] = _Failed(now, now + took + PAUSE, url, stop)
-                raise
+            async with self._gate:
+                began = asyncio.get_running_loop().time()
+                try:
+                    card = await self._fetch(agent, url, now)
+                except NotGranted as stop:
+                    took = asyncio.get_running_loop().time() - began
+                    own = stop.reason is Reason.KEYS_UNAVAILABLE
+                    if not own and forgotten == self._forgotten:
+                        self._failed[agent.id] = _Failed(now, now + took + PAUSE, url, stop)
+                    raise
             # what was forgotten meanwhile may be what this fetch began with
-            self._kept[agent.id] = _Kept(now if forgotten == self._forgotten else _NEVER, card, agent)
-            self._failed.pop(agent.id, None)
+            self._keep(agent, _Kept(now if forgotten == self._forgotten else _NEVER, card, agent))
             return card
 
     async def offers(self, agent: TrustedAgent, url: str, now: float) -> tuple[Offer, ...]:
@@ -157,6 +176,19 @@ class CardBook:
         self._forgotten += 1
         for agent_id in [*self._kept, *self._failed]:
             self.forget(agent_id)
+
+    def _keep(self, agent: TrustedAgent, card: _Kept) -> None:
+        """As the newest; the oldest are dropped beyond what may be kept, though not the newest."""
+        self._failed.pop(agent.id, None)
+        self._kept.pop(agent.id, None)
+        self._kept[agent.id] = card
+        size = sum(kept.card.size for kept in self._kept.values())
+        while len(self._kept) > 1 and (len(self._kept) > MAX_KEPT or size > MAX_KEPT_BYTES):
+            oldest = next(iter(self._kept))
+            size -= self._kept.pop(oldest).card.size
+        if len(self._locks) > 2 * MAX_KEPT:
+            self._locks = {name: lock for name, lock in self._locks.items() if lock.locked() or name in self._kept}
+            self._failed = {name: failed for name, failed in self._failed.items() if name in self._locks}
 
     def _check_pause(self, agent: TrustedAgent, url: str, now: float) -> None:
         failed = self._failed.get(agent.id)
@@ -190,22 +222,30 @@ class CardBook:
 
     async def _both(self, agent: TrustedAgent, url: str, now: float) -> RemoteCard:
         base = checked_url(url, private_network=self._private_network)
-        public = await self._public(base, agent)
-        extended = await self._extended(public.card, self._rpc_url(public.card, base), agent, now)
-        full = extended or public
-        offers = _offers(agent, base, public, full, direct=extended is not None)
-        return RemoteCard(agent.id, base, self._rpc_url(full.card, base), full.card, offers)
+        kept = self._kept.get(agent.id)
+        before = kept.card if kept is not None and kept.is_of(agent, url) else None
+        public = await self._public(base, agent, before.public if before else None)
+        reachable = self._rpc_url(public.read.card, base)
+        extended = await self._extended(public.read.card, reachable, agent, now, before.extended if before else None)
+        if before and before.public and public.read is before.public.read and _read(extended) is _read(before.extended):
+            return replace(before, public=public, extended=extended)  # and all that was made of it stays
+        full = (extended or public).read
+        offers = _offers(agent, base, public.read, full, direct=extended is not None)
+        return RemoteCard(agent.id, base, self._rpc_url(full.card, base), full.card, offers, public, extended)
 
-    async def _public(self, base: str, agent: TrustedAgent) -> ReadCard:
-        response = await self.http.get(
-            base + CARD_PATH, headers={"Accept": "application/json"}, extensions=CARD_BOUNDS.extensions
-        )
+    async def _public(self, base: str, agent: TrustedAgent, before: Seen | None) -> Seen:
+        headers = {"Accept": "application/json"} | (before.conditions() if before else {})
+        response = await self.http.get(base + CARD_PATH, headers=headers, extensions=CARD_BOUNDS.extensions)
         _check_available(response)
+        if response.status_code == httpx.codes.NOT_MODIFIED and before is not None and before.conditions():
+            return before.told(response.headers)
         if response.status_code != httpx.codes.OK:
             raise InvalidCard(f"the address answers with HTTP {response.status_code}")
-        return await _aside(response.content, lambda data: read_card(data, agent))
+        return await _seen(response, before, lambda data: read_card(data, agent))
 
-    async def _extended(self, public: AgentCard, rpc_url: str, agent: TrustedAgent, now: float) -> ReadCard | None:
+    async def _extended(
+        self, public: AgentCard, rpc_url: str, agent: TrustedAgent, now: float, before: Seen | None
+    ) -> Seen | None:
         """The extended card; ``None`` where there is none, or where the agent does not know its reader."""
         if not public.capabilities.extended_agent_card:
             return None
@@ -216,7 +256,7 @@ class CardBook:
         _check_available(response)
         if response.status_code != httpx.codes.OK:
             raise InvalidCard("its extended card is not handed out")
-        return await _aside(response.content, lambda data: read_extended(data, agent))
+        return await _seen(response, before, lambda data: read_extended(data, agent))
 
     def _rpc_url(self, card: AgentCard, base: str) -> str:
         for interface in card.supported_interfaces:
@@ -231,6 +271,19 @@ class CardBook:
 def _check_available(response: httpx.Response) -> None:
     if response.status_code in UNAVAILABLE:
         raise _Unavailable(f"answers with HTTP {response.status_code}")
+
+
+async def _seen(response: httpx.Response, before: Seen | None, read: Callable[[bytes], ReadCard]) -> Seen:
+    """The card of a reply. Where it says what it said before, what was read then is the card still."""
+    body = response.content
+    if before is not None and before.is_read_from(body):
+        return before.told(response.headers)
+    found = Seen.of(await _aside(body, read), body, response.headers)
+    return replace(found, read=before.read) if before is not None and found.read == before.read else found
+
+
+def _read(seen: Seen | None) -> ReadCard | None:
+    return None if seen is None else seen.read
 
 
 async def _aside(data: bytes, read: Callable[[bytes], Read]) -> Read:

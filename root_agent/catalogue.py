@@ -8,9 +8,9 @@ others; the trust file lists no dataset twice. A lone agent without a list is be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor, Delegation
@@ -21,6 +21,7 @@ from root_agent.asking import Asking
 from root_agent.service import Service
 
 _NAMED: Final = 3
+_READING: Final[set[asyncio.Future[Found]]] = set()  # asyncio itself holds no task that nobody waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,27 @@ def stranger(offer: Offer) -> NotGranted:
 
 
 async def _found_by_all(service: Service) -> Sequence[Found]:
-    return await asyncio.gather(*(_read(agent, url, service) for agent, url in service.agents))
+    """In the order of the trust file. Once something can be asked, nobody waits longer for the others than the budget.
+
+    Those are read to their end all the same: the next question has them, or knows that they are away.
+    """
+    reading = [(agent, _begun(_read(agent, url, service))) for agent, url in service.agents]
+    done, late = await asyncio.wait({task for _, task in reading}, timeout=service.discovery_budget)
+    while late and not any(offer.direct for task in done for offer in task.result().offers):
+        more, late = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+        done |= more
+    return [task.result() if task in done else _late(agent, service) for agent, task in reading]
+
+
+def _begun(reading: Coroutine[Any, Any, Found]) -> asyncio.Task[Found]:
+    task = asyncio.ensure_future(reading)
+    _READING.add(task)
+    task.add_done_callback(_READING.discard)
+    return task
+
+
+def _late(agent: TrustedAgent, service: Service) -> Found:
+    return _nothing(agent, NotGranted(Reason.REMOTE_TIMEOUT, f"{agent.id} did not answer in time"), service)
 
 
 async def _read(agent: TrustedAgent, url: str, service: Service) -> Found:
@@ -97,13 +118,21 @@ def _nothing(agent: TrustedAgent, problem: NotGranted, service: Service) -> Foun
 
 def _believed(agent: TrustedAgent, listed: frozenset[str], offers: tuple[Offer, ...], service: Service) -> Found:
     kept = tuple(offer for offer in offers if offer.dataset in listed)
-    beyond = sorted({offer.dataset for offer in offers} - listed)
+    beyond = [offer for offer in offers if offer.dataset not in listed]
     if not beyond:
         return Found(kept)
-    more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
-    why = f"{agent.id} offers {', '.join(beyond[:_NAMED])}{more}, which trust.toml does not list for it"
+    why = f"{agent.id} offers {_named(beyond)}, which trust.toml does not list for it"
     decision = NotGranted(Reason.REMOTE_CARD_INVALID, why).decision(service.world.policy_version)
-    return Found(kept, Unavailable(agent.id, decision, frozenset(beyond)))
+    return Found(kept, Unavailable(agent.id, decision, frozenset(offer.dataset for offer in beyond)))
+
+
+def _named(beyond: Sequence[Offer]) -> str:
+    """A few datasets by name, as far as anybody may know of them: who asks is told this."""
+    public = sorted({offer.dataset for offer in beyond if offer.public is not None})
+    named = ", ".join(public[:_NAMED])
+    if not public:
+        return "datasets"
+    return f"{named} and {len(public) - _NAMED} more" if len(public) > _NAMED else named
 
 
 def _completed_by(found: Found, dataset: str, capability: str) -> Delegation | None:

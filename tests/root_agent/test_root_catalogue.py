@@ -173,7 +173,7 @@ async def test_what_a_lone_agent_offers_beyond_its_list_is_not_believed_either(
     listed(world, first(world, RUNS))
     answer = await ask(root, world)
     assert (answer.decision.reason, world.remote.arrived) == (Reason.REMOTE_CARD_INVALID, [])
-    assert f"{AGENT_ID} offers clinical-private, {BATCHES}, which trust.toml does not list" in answer.decision.rationale
+    assert f"{AGENT_ID} offers {BATCHES}, which trust.toml does not list" in answer.decision.rationale
 
 
 async def test_what_is_not_believed_is_named_and_no_flood_of_it(
