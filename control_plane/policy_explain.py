@@ -83,7 +83,7 @@ async def explain_call(
     """
     decision, answer = await _decided(request, ask, policies)
     asked = question_of(case_of(request)) if answer is not None else None
-    shown = policies or (known if known is not None and known.version == decision.policy_version else None)
+    shown = policies or _known(known, answer)
     traces = trace(shown, asked) if shown is not None and asked is not None else ()
     possible = changes(request, (one.policy for one in traces), classes)
     effects = [await _effect(ask, policies, [change], change.request) for change in possible]
@@ -99,6 +99,12 @@ async def explain_call(
         tried += more
     reports = tuple(_reports(request, answer))
     return Explanation(decision, reports, asked, answer, traces, tuple(told), tuple(ways), tried)
+
+
+def _known(known: PolicySet | None, answer: PolicyAnswer | EvaluatorFailure | None) -> PolicySet | None:
+    """The policies that a server answered by, as far as a version can tell."""
+    is_theirs = known is not None and isinstance(answer, PolicyAnswer) and known.version == answer.policy_version
+    return known if is_theirs else None
 
 
 _MATTERS: Final = frozenset({State.MATCHES, State.FAILED, State.MISSING_ATTRIBUTE})

@@ -124,6 +124,8 @@ def read_table(path: Path, people: tuple[str, ...], datasets: Mapping[str, tuple
     there, and cases that contradict one another.
     """
     document = _csv(path) if path.suffix == ".csv" else _yaml(path)
+    if isinstance(document.value, dict) and document.value.get("cases") == []:
+        raise _fault(path, None, "it holds no case")
     try:
         file = ExpectedFile.model_validate(document.value)
     except ValidationError as error:

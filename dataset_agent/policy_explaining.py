@@ -211,7 +211,8 @@ def _say_names(world: PolicyWorld, request: AdmissionRequest, principal: str) ->
 
 def _say_versions(explained: Sequence[Explanation]) -> None:
     outcomes = {one.decision.policy_version: one.decision for one in explained}
-    alike = len({(one.reason, one.policy_id, one.obligations) for one in outcomes.values()}) == 1
+    first, *others = [(one.reason, one.policy_id, one.obligations) for one in outcomes.values()]
+    alike = all(other == first for other in others)
     told = ", ".join(
         f"{name} {one.verdict.value} ({one.policy_id or one.reason.value})" for name, one in outcomes.items()
     )
