@@ -1,7 +1,8 @@
 """One execution for many equal calls at once: in this process, and over all that share the store.
 
 The first caller leads under a lease with a heartbeat; the others wait and look again. A
-leader that dies loses its lease within ``life_s`` and somebody else leads. A lease decides
+leader that dies loses its lease within ``life_s`` and somebody else leads; what a stranger to
+the cache's secret writes there is nobody's lease (``lead.py``). A lease decides
 who works and who writes, never who may see: every caller looks under its own authority. A
 leader that was stopped for longer than its lease has an answer for its own caller; what it
 would store is dropped by the store (``CacheStore.put``), for somebody may have led since.
@@ -24,6 +25,8 @@ from typing import Final, TypeVar
 from cache.allowance import beside_calls, present
 from cache.aside import Aside
 from cache.breaker import Breaker
+from cache.keys import CacheKeys
+from cache.lead import Watch, mark, read_mark
 from cache.store import CacheStore, OutOfTime, StoreSilent, StoreUnavailable
 from contract.ids import new_id
 
@@ -79,14 +82,15 @@ class Flights:
         look: Callable[[], Awaitable[T | None]],
         run: Run[T],
         patience_s: float,
+        keys: CacheKeys,
     ) -> T:
         """What ``look`` finds, else what ``run`` returns; ``run`` once at a time per key.
 
         ``run`` is given the owner of the lease that it stores its result under, ``None`` for
         a caller that leads nobody, which stores nothing. A failing ``run`` raises for its own
-        caller, and the next one tries. After ``patience_s`` seconds of waiting, or where a
-        leader's result was not kept, a caller runs by itself. ``look`` must not return
-        ``None`` for a result.
+        caller, and the next one tries. After ``patience_s`` seconds of waiting in all, or where
+        a leader's result was not kept, a caller runs by itself. ``look`` must not return
+        ``None`` for a result. ``keys`` are those that made ``key``.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience_s
@@ -96,7 +100,7 @@ class Flights:
                 return found
             running = self._running.get(key)
             if running is None:
-                led = await self._lead(key, look, run, deadline)
+                led = await self._lead(key, look, run, deadline, keys)
                 if led is not None:
                     return led
             else:
@@ -109,10 +113,10 @@ class Flights:
             if loop.time() >= deadline:
                 return await run(None)
 
-    async def alone(self, key: str, run: Run[T]) -> T | None:
+    async def alone(self, key: str, run: Run[T], *, keys: CacheKeys) -> T | None:
         """What ``run`` returns, or ``None`` at once where somebody else leads, or nobody can be asked."""
         with beside_calls():
-            return None if key in self._running else await self._lead(key, nothing, run, 0.0, certain=True)
+            return None if key in self._running else await self._lead(key, nothing, run, 0.0, keys, certain=True)
 
     def keeping(self, owner: str, task: asyncio.Task[None]) -> None:
         """``task`` stores the result of ``owner``, who gives its lease back after it."""
@@ -124,6 +128,7 @@ class Flights:
         look: Callable[[], Awaitable[T | None]],
         run: Run[T],
         deadline: float,
+        keys: CacheKeys,
         *,
         certain: bool = False,
     ) -> T | None:
@@ -131,12 +136,13 @@ class Flights:
         loop = asyncio.get_running_loop()
         mine = self._running[key] = loop.create_future()
         owner = new_id("lease")
+        watch = Watch(key, keys, life_s=self._life_s)
         lead: _Lead | None = None
         end = _End.TRY
         allowance = present()
         left = 0.0 if allowance is None else allowance.left
         try:
-            while not (lead := await self._acquire(key, owner)).may_work:
+            while not (lead := await self._acquire(key, owner, keys, watch)).may_work:
                 if loop.time() >= deadline:
                     return None
                 if allowance is not None:
@@ -151,14 +157,20 @@ class Flights:
             if lead is None or not lead.held:
                 self._end(key, mine, end)
         if lead.held:
-            return await self._work(key, owner, mine, look, run)
+            return await self._work(key, owner, mine, look, run, keys)
         return None if certain else await run(None)
 
     async def _work(
-        self, key: str, owner: str, mine: asyncio.Future[_End], look: Callable[[], Awaitable[T | None]], run: Run[T]
+        self,
+        key: str,
+        owner: str,
+        mine: asyncio.Future[_End],
+        look: Callable[[], Awaitable[T | None]],
+        run: Run[T],
+        keys: CacheKeys,
     ) -> T:
         with beside_calls():
-            heartbeat = asyncio.create_task(self._beat(key, owner))
+            heartbeat = asyncio.create_task(self._beat(key, owner, keys))
         done = False
         try:
             # Another leader may have ended between our look and our lease.
@@ -188,11 +200,13 @@ class Flights:
         del self._running[key]
         mine.set_result(end)
 
-    async def _acquire(self, key: str, owner: str) -> _Lead:
+    async def _acquire(self, key: str, owner: str, keys: CacheKeys, watch: Watch) -> _Lead:
         try:
-            held = await self._breaker.call(
-                lambda: self._store.lease(key, owner, life_s=self._life_s, now=self._clock())
-            )
+            held = await self._take(key, owner, keys)
+            if not held:
+                seen = await self._breaker.call(lambda: self._store.holder(key))
+                if not watch.believes(seen, at=asyncio.get_running_loop().time(), now=self._clock()):
+                    held = await self._take(key, owner, keys, over=seen)
         except StoreUnavailable as error:
             if isinstance(error, OutOfTime | StoreSilent):  # it may have been given, and nobody is to wait for it
                 self._aside.begin(self._let_go(key, owner))
@@ -200,11 +214,34 @@ class Flights:
             return _Lead(may_work=True, held=False)
         return _Lead(may_work=held, held=held)
 
-    async def _beat(self, key: str, owner: str) -> None:
+    async def _take(self, key: str, owner: str, keys: CacheKeys, *, over: str | None = None) -> bool:
+        now = self._clock()
+        said = mark(key, owner, keys=keys, now=now)
+        return await self._breaker.call(
+            lambda: self._store.lease(key, owner, life_s=self._life_s, now=now, mark=said, over=over)
+        )
+
+    async def stranger(self, key: str, *, keys: CacheKeys) -> str | None:
+        """What stands for a lease on ``key`` and is no leader's, as ``holder`` tells it. Raises ``StoreUnavailable``.
+
+        Over it who led may go on; over nothing, or another's mark, it may not: a younger result may be stored.
+        """
+        seen = await self._breaker.call(lambda: self._store.holder(key))
+        return None if not seen or read_mark(seen, key, keys=keys) is not None else seen
+
+    async def _beat(self, key: str, owner: str, keys: CacheKeys) -> None:
         while True:
             await asyncio.sleep(self._life_s / 3)
             with suppress(StoreUnavailable):
-                await self._breaker.call(lambda: self._store.renew(key, owner, life_s=self._life_s, now=self._clock()))
+                if await self._renewed(key, owner, keys):
+                    continue
+                if (over := await self.stranger(key, keys=keys)) is not None:
+                    await self._take(key, owner, keys, over=over)
+
+    async def _renewed(self, key: str, owner: str, keys: CacheKeys) -> bool:
+        now = self._clock()
+        said = mark(key, owner, keys=keys, now=now)
+        return await self._breaker.call(lambda: self._store.renew(key, owner, life_s=self._life_s, now=now, mark=said))
 
     async def _let_go(self, key: str, owner: str) -> None:
         await self._release(key, owner)

@@ -1,7 +1,7 @@
-"""One secret, four kinds of subkeys (HKDF-SHA256, RFC 5869).
+"""One secret, five kinds of subkeys (HKDF-SHA256, RFC 5869).
 
 K1 makes partitions, K2 makes intents, K3 makes one data key per partition, K4 the digests of
-single parts of a scope, which are sealed with an entry. Whoever reads keys and headers without
+single parts of a scope, which are sealed with an entry, K5 what a leader says of itself. Whoever reads keys and headers without
 the secret can neither read nor guess a scope or an argument.
 
 There may be several secrets. Under the first, the current one, results are looked up and
@@ -31,6 +31,7 @@ ID_HEX: Final = 32
 KID_HEX: Final = 8
 SECRET_FILE: Final = "cache.secret"  # noqa: S105 - a file name
 _INFO: Final = b"dataset-agent/cache/1/"
+_SUBKEYS: Final = (b"partition", b"intent", b"data", b"part", b"lease")
 _MAX_FILE: Final = 1_024
 _HEX: Final = re.compile(rf"[0-9a-fA-F]{{{2 * SECRET_BYTES}}}")
 
@@ -42,12 +43,13 @@ class CacheKeys:
     entry that was sealed with it.
     """
 
-    def __init__(self, kid: str, partition: bytes, intent: bytes, data: bytes, part: bytes) -> None:
+    def __init__(self, kid: str, partition: bytes, intent: bytes, data: bytes, part: bytes, lease: bytes) -> None:
         self.kid = kid
         self._partition = partition
         self._intent = intent
         self._data = data
         self._part = part
+        self._lease = lease
         self.cipher = lru_cache(maxsize=512)(self._cipher)
 
     @classmethod
@@ -56,7 +58,7 @@ class CacheKeys:
         if len(secret) < SECRET_BYTES:
             raise ValueError(f"a cache secret has at least {SECRET_BYTES} bytes")
         kid = _subkey(secret, _INFO + b"kid").hex()[:KID_HEX]
-        return cls(kid, *(_subkey(secret, _INFO + name) for name in (b"partition", b"intent", b"data", b"part")))
+        return cls(kid, *(_subkey(secret, _INFO + name) for name in _SUBKEYS))
 
     def partition_id(self, message: bytes) -> str:
         """128 bits in hex of HMAC(K1, message)."""
@@ -69,6 +71,10 @@ class CacheKeys:
     def part_id(self, name: str, message: bytes) -> str:
         """32 bits in hex of HMAC(K4, message) for one named part of a scope: to compare two, never to look one up."""
         return hmac.digest(self._part, name.encode() + b"\x00" + message, "sha256").hex()[:KID_HEX]
+
+    def lease_id(self, message: bytes) -> str:
+        """128 bits in hex of HMAC(K5, message)."""
+        return hmac.digest(self._lease, message, "sha256").hex()[:ID_HEX]
 
     def _cipher(self, partition_id: str) -> AESGCM:
         """AES-256-GCM under the partition's own key, so that no key sees 2**32 random nonces.

@@ -16,7 +16,9 @@ class NoStore:
     async def get(self, key: str, *, now: float) -> bytes | None:
         return None
 
-    async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
+    async def put(
+        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+    ) -> bool:
         return False
 
     async def delete(self, keys: Sequence[str]) -> int:
@@ -29,10 +31,15 @@ class NoStore:
     async def count(self, deltas: Mapping[str, int]) -> None:
         return
 
-    async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+    async def lease(
+        self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None, over: str | None = None
+    ) -> bool:
         return True
 
-    async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+    async def holder(self, key: str) -> str:
+        return ""
+
+    async def renew(self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None) -> bool:
         return True
 
     async def release(self, key: str, owner: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from cache.entry import HEAD_BYTES
 from cache.partition import KEY_PREFIX
 from cache.redis_lane import RedisLanes, WrongType, is_wrong_type
-from cache.store import StoredEntry, StoreStats, StoreUnavailable
+from cache.store import MARK_CHARS, StoredEntry, StoreStats, StoreUnavailable
 from contract.errors import Category, Component, DatasetAgentError
 from contract.redis_options import RedisPlace, read_place
 
@@ -30,29 +30,50 @@ _FULL: Final = 0.95
 _INFO: Final = ("memory", "stats")
 _COUNTER: Final = re.compile(rb"[0-9]{1,18}")
 # ``pcall`` answers with a table where the key is of another type; nobody holds such a lease, nor
-# one that does not end or ends later than a lease can.
-_LEASE: Final = """
+# one that does not end or ends later than a lease can. A holder is an owner, or that and a dot and more.
+_IS_OWNERS: Final = """
 local holder = redis.pcall('GET', KEYS[1])
+local held = type(holder) == 'string'
+local own = held and (holder == ARGV[1] or string.sub(holder, 1, #ARGV[1] + 1) == ARGV[1] .. '.')
+"""
+_IS_OVER: Final = f"""
+local over = held and ARGV[4] == '1' and string.sub(holder, 1, {MARK_CHARS}) == ARGV[5]
+"""
+_LEASE: Final = (
+    _IS_OWNERS
+    + _IS_OVER
+    + """
 local left = redis.call('PTTL', KEYS[1])
-if type(holder) == 'string' and holder ~= ARGV[1] and left > 0 and left <= tonumber(ARGV[2]) then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+if held and not own and not over and left > 0 and left <= tonumber(ARGV[2]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
 return 1
 """
-_RENEW: Final = """
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+)
+_RENEW: Final = (
+    _IS_OWNERS
+    + """
+if not own then return 0 end
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[2])
 return 1
 """
-_RELEASE: Final = """
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+)
+_RELEASE: Final = (
+    _IS_OWNERS
+    + """
+if not own then return 0 end
 redis.call('DEL', KEYS[1])
 return 1
 """
-_PUT: Final = """
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+)
+_PUT: Final = (
+    _IS_OWNERS
+    + _IS_OVER
+    + """
+if not own and not over then return 0 end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
 return 1
 """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +124,16 @@ class RedisStore:
             return None
         return found if isinstance(found, bytes) else None
 
-    async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
+    async def put(
+        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+    ) -> bool:
         life_ms = int((exp - now) * 1_000)
         if life_ms < 1:
             return False
         if owner is None:
             await self._lanes.ask("SET", key, entry, "PX", life_ms)
             return True
-        answer = await self._lanes.ask("EVAL", _PUT, 2, _lease_key(key), key, owner, entry, life_ms)
+        answer = await self._lanes.ask("EVAL", _PUT, 2, _lease_key(key), key, owner, entry, life_ms, *_over(over))
         return bool(answer == 1)
 
     async def delete(self, keys: Sequence[str]) -> int:
@@ -137,12 +160,23 @@ class RedisStore:
         commands = [("HINCRBY", COUNTERS, name, delta) for name, delta in deltas.items()]
         await self._lanes.ask_each(commands, within_s=self._budget_s)
 
-    async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        answer = await self._lanes.ask("EVAL", _LEASE, 1, _lease_key(key), owner, int(life_s * 1_000))
+    async def lease(
+        self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None, over: str | None = None
+    ) -> bool:
+        told = (owner, int(life_s * 1_000), mark or owner, *_over(over))
+        answer = await self._lanes.ask("EVAL", _LEASE, 1, _lease_key(key), *told)
         return bool(answer != 0)
 
-    async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        answer = await self._lanes.ask("EVAL", _RENEW, 1, _lease_key(key), owner, int(life_s * 1_000))
+    async def holder(self, key: str) -> str:
+        try:
+            found = await self._lanes.ask("GETRANGE", _lease_key(key), 0, MARK_CHARS - 1)
+        except WrongType:
+            return ""
+        return _text(found) if isinstance(found, bytes) else ""
+
+    async def renew(self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None) -> bool:
+        told = (owner, int(life_s * 1_000), mark or owner)
+        answer = await self._lanes.ask("EVAL", _RENEW, 1, _lease_key(key), *told)
         return bool(answer == 1)
 
     async def release(self, key: str, owner: str) -> bool:
@@ -214,6 +248,11 @@ def _text(key: bytes) -> str:
 
 def _bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
+
+
+def _over(told: str | None) -> tuple[str, bytes]:
+    """Whether there is one, and which, for a script."""
+    return "0" if told is None else "1", _bytes(told or "")
 
 
 def _lease_key(key: str) -> str:

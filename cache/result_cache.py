@@ -233,8 +233,16 @@ class ResultCache:
         owner: str | None,
         now: float,
     ) -> None:
+        def put(over: str | None = None) -> Awaitable[bool]:
+            return self._breaker.call(
+                lambda: store.put(place.key, entry, exp=header.end, now=now, owner=owner, over=over)
+            )
+
         try:
-            kept = await self._breaker.call(lambda: store.put(place.key, entry, exp=header.end, now=now, owner=owner))
+            kept = await put()
+            if not kept and owner is not None and self._flights is not None:
+                over = await self._flights.stranger(place.key, keys=place.keys)
+                kept = over is not None and await put(over)
         except StoreUnavailable as error:
             if not isinstance(error, LeftAlone):
                 _log.warning("result not cached: %s", error)
@@ -280,7 +288,7 @@ class ResultCache:
         if self._flights is None:
             return await run(None)
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
-        return await self._flights.once(place.key, look=look, run=run, patience_s=patience_s)
+        return await self._flights.once(place.key, look=look, run=run, patience_s=patience_s, keys=place.keys)
 
     async def alone(
         self,
@@ -298,7 +306,7 @@ class ResultCache:
         if self._flights is None:
             return None
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
-        return await self._flights.alone(place.key, run)
+        return await self._flights.alone(place.key, run, keys=place.keys)
 
     def refreshed(self, outcome: CacheOutcome, *, well: bool) -> None:
         """Count what ran behind a stored result that was answered past its time."""

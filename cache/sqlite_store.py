@@ -13,7 +13,7 @@ from typing import Final
 from cache.allowance import Limit
 from cache.entry import HEAD_BYTES
 from cache.sqlite_file import create_private, faults, forget_leases, identity, make_room, prepare
-from cache.store import OutOfTime, StoredEntry, StoreStats, StoreUnavailable
+from cache.store import MARK_CHARS, OutOfTime, StoredEntry, StoreStats, StoreUnavailable
 
 READ_WAIT_S: Final = 0.05
 # Writers wait in a thread, so they may wait longer than the loop may.
@@ -26,7 +26,16 @@ _TOUCHES: Final = 1_024
 # ``?1`` is the largest entry that ``put`` stores.
 _GET: Final = "SELECT entry FROM entries WHERE key = ?2 AND TYPEOF(entry) = 'blob' AND LENGTH(entry) <= ?1"
 _DELETE: Final = "DELETE FROM entries WHERE key IN (?1, CAST(?1 AS TEXT))"
-_HELD: Final = "SELECT 1 FROM leases WHERE key = ? AND owner = ?"
+# A holder is an owner, or that and a dot and more.
+_OWN: Final = "(owner = ?2 OR SUBSTR(owner, 1, LENGTH(?2) + 1) = ?2 || '.')"
+_MARK: Final = f"SUBSTR(CAST(owner AS BLOB), 1, {MARK_CHARS})"
+_HELD: Final = f"SELECT 1 FROM leases WHERE key = ?1 AND ({_OWN} OR {_MARK} = ?3)"  # noqa: S608 - constants
+_HOLDER: Final = "SELECT CAST(owner AS BLOB) FROM leases WHERE key = ?"
+_TAKE: Final = f"""INSERT INTO leases VALUES (?1, ?5, ?3) ON CONFLICT (key) DO UPDATE
+    SET owner = excluded.owner, exp = excluded.exp
+    WHERE {_OWN} OR exp <= ?4 OR exp > 2 * ?3 - ?4 OR {_MARK} = ?6"""  # noqa: S608
+_RENEW: Final = f"UPDATE leases SET owner = ?4, exp = ?3 WHERE key = ?1 AND {_OWN}"  # noqa: S608
+_RELEASE: Final = f"DELETE FROM leases WHERE key = ?1 AND {_OWN}"  # noqa: S608
 _PAGE: Final = """SELECT rowid, COALESCE(CAST(key AS BLOB), x''),
     CASE WHEN TYPEOF(entry) = 'blob' AND LENGTH(entry) BETWEEN 1 AND ?1 THEN SUBSTR(entry, 1, ?2) ELSE x'' END,
     COALESCE(LENGTH(entry), 0),
@@ -66,10 +75,12 @@ class SqliteStore:
             self._touched[key] = (now, self._touched.get(key, (now, 0))[1] + 1)
         return bytes(row[0])
 
-    async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
+    async def put(
+        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+    ) -> bool:
         if len(entry) > self._max_entry:
             return False
-        return await self._within(self._put, key, entry, exp, now, owner)
+        return await self._within(self._put, key, entry, exp, now, owner, over)
 
     async def delete(self, keys: Sequence[str]) -> int:
         return await asyncio.to_thread(self._delete, keys)
@@ -87,11 +98,18 @@ class SqliteStore:
     async def count(self, deltas: Mapping[str, int]) -> None:
         await asyncio.to_thread(self._count, deltas)
 
-    async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        return await self._within(self._lease, key, owner, now + life_s, now)
+    async def lease(
+        self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None, over: str | None = None
+    ) -> bool:
+        return await self._within(self._lease, key, owner, now + life_s, now, mark or owner, over)
 
-    async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
-        return await self._within(self._renew, key, owner, now + life_s)
+    async def holder(self, key: str) -> str:
+        with faults(self._path):
+            row = self._read().execute(_HOLDER, (key,)).fetchone()
+        return "" if row is None else row[0][:MARK_CHARS].decode("utf-8", "surrogateescape")
+
+    async def renew(self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None) -> bool:
+        return await self._within(self._renew, key, owner, now + life_s, mark or owner)
 
     async def release(self, key: str, owner: str) -> bool:
         return await self._within(self._release, key, owner)
@@ -114,10 +132,10 @@ class SqliteStore:
         except TimeoutError as late:
             raise OutOfTime("the call has waited for the cache file as long as it may") from late
 
-    def _put(self, key: str, entry: bytes, exp: float, now: float, owner: str | None) -> bool:
+    def _put(self, key: str, entry: bytes, exp: float, now: float, owner: str | None, over: str | None) -> bool:
         with self._write() as db:
             # A lease that ended and that nobody took since is still its owner's: nobody worked in between.
-            if owner is not None and db.execute(_HELD, (key, owner)).fetchone() is None:
+            if owner is not None and db.execute(_HELD, (key, owner, _blob(over))).fetchone() is None:
                 return False
             make_room(db, len(entry) + 2 * len(key), max_bytes=self._max_bytes, now=now)
             db.execute(
@@ -139,27 +157,22 @@ class SqliteStore:
                 list(deltas.items()),
             )
 
-    def _lease(self, key: str, owner: str, exp: float, now: float) -> bool:
+    def _lease(self, key: str, owner: str, exp: float, now: float, mark: str, over: str | None) -> bool:
         with self._write() as db:
-            taken = db.execute(
-                "INSERT INTO leases VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE "
-                "SET owner = excluded.owner, exp = excluded.exp "
-                # Twice the life, since others took their time before they waited for the file.
-                "WHERE owner = excluded.owner OR exp <= ?4 OR exp > 2 * ?3 - ?4",
-                (key, owner, exp, now),
-            )
+            # An end up to twice the life away: others took their time before they waited for the file.
+            taken = db.execute(_TAKE, (key, owner, exp, now, mark, _blob(over)))
             if not self._swept <= now < self._swept + SWEEP_EVERY_S:
                 forget_leases(db, now)
                 self._swept = now
             return taken.rowcount == 1
 
-    def _renew(self, key: str, owner: str, exp: float) -> bool:
+    def _renew(self, key: str, owner: str, exp: float, mark: str) -> bool:
         with self._write() as db:
-            return db.execute("UPDATE leases SET exp = ? WHERE key = ? AND owner = ?", (exp, key, owner)).rowcount == 1
+            return db.execute(_RENEW, (key, owner, exp, mark)).rowcount == 1
 
     def _release(self, key: str, owner: str) -> bool:
         with self._write() as db:
-            return db.execute("DELETE FROM leases WHERE key = ? AND owner = ?", (key, owner)).rowcount == 1
+            return db.execute(_RELEASE, (key, owner)).rowcount == 1
 
     def _stats(self) -> StoreStats:
         with self._lock, faults(self._path):
@@ -243,3 +256,7 @@ class SqliteStore:
 
     def _connect(self, wait_s: float) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=wait_s, isolation_level=None, check_same_thread=False)
+
+
+def _blob(told: str | None) -> bytes | None:
+    return None if told is None else told.encode("utf-8", "surrogateescape")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
+
+MARK_CHARS: Final = 256
 
 
 class StoreUnavailable(Exception):
@@ -56,11 +58,14 @@ class CacheStore(Protocol):
         """The entry's bytes in one round trip. Reading never extends an entry's life."""
         ...
 
-    async def put(self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None) -> bool:
+    async def put(
+        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+    ) -> bool:
         """Store until ``exp``; whether it was stored (an entry may be too large to hold).
 
         With ``owner`` only while the lease on ``key`` is that one's, which is judged together
-        with the write: who lost it, and so may come after a younger result, writes nothing.
+        with the write: who lost it, and so may come after a younger result, writes nothing. But
+        where what stands there is ``over``, as ``holder`` told it, nobody holds it.
         """
         ...
 
@@ -76,14 +81,22 @@ class CacheStore(Protocol):
         """Add to the counters that all processes share."""
         ...
 
-    async def lease(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+    async def lease(
+        self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None, over: str | None = None
+    ) -> bool:
         """Take or renew the lease on working for ``key``; ``False`` while another holds it.
 
-        One that does not end, or much later than ``life_s`` seconds from now, is not held.
+        ``mark`` is what is written, ``owner`` itself or that with a dot and more behind it. One that
+        does not end, or much later than ``life_s`` seconds from now, is not held, nor is one that
+        is ``over``, as ``holder`` told it.
         """
         ...
 
-    async def renew(self, key: str, owner: str, *, life_s: float, now: float) -> bool:
+    async def holder(self, key: str) -> str:
+        """The mark of who holds the lease on ``key``, cut to ``MARK_CHARS``; empty where nobody does."""
+        ...
+
+    async def renew(self, key: str, owner: str, *, life_s: float, now: float, mark: str | None = None) -> bool:
         """Renew a lease that ``owner`` holds. One that was lost is not taken again: another may have worked since."""
         ...
 

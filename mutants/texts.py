@@ -417,7 +417,28 @@ _STALE: Final = (
     Text(_REFRESHES, "refreshes without end", " or len(self._running) >= self._most", ""),
     Text(_REFRESHES, "a refresh after the end", "if self._closed or ", "if "),
 )
+_LEAD: Final = "cache/lead.py"
+_LEADING: Final = (
+    Text(_LEAD, "a stranger's lease", " if hmac.compare_digest(tag, _tag(key, owner, beat, keys)) else None", ""),
+    Text(_LEAD, "a lease of long ago", " or told.beat / 1_000 + self._life_s + SKEW_S < now", ""),
+    Text(_LEAD, "a lease that is put back", " and at - since <= self._life_s", ""),
+    Text(_LEAD, "a lease that goes back", "return told.beat == beat and", "return"),
+    Text(
+        "cache/flight.py",
+        "another leader's lease, taken back",
+        "None if not seen or read_mark(seen, key, keys=keys) is not None else seen",
+        "seen or None",
+    ),
+    Text("cache/flight.py", "a lease that ended, taken back", "None if not seen or read_mark", "None if read_mark"),
+    Text(
+        "cache/result_cache.py",
+        "a result under a lease that a stranger wrote over",
+        "kept = over is not None and await put(over)",
+        "pass",
+    ),
+)
 TEXTS: Final[tuple[Text, ...]] = (
+    *_LEADING,
     *_STATE,
     *_KNOWLEDGE,
     *_ROWS,

@@ -25,6 +25,7 @@ from tests.authority_builder import NOW, make_authority
 from tests.cache.cache_builder import BODY, PATIENCE_S, make_document, make_execution, make_intent
 
 KEY = "dsc:1:{p}:e:i"
+KEYS = CacheKeys.from_secret(bytes(32))
 LEFT_S = 0.5
 """More than what a busy machine takes for what is quick."""
 
@@ -115,10 +116,10 @@ async def test_a_call_that_follows_a_leader_of_another_process_does_not_pay_for_
         return "made here"
 
     there, here = Flights(store, Breaker()), Flights(store, Breaker(), poll_s=0.001)
-    leader = asyncio.create_task(there.once(KEY, look=nothing, run=work, patience_s=PATIENCE_S))
+    leader = asyncio.create_task(there.once(KEY, look=nothing, run=work, patience_s=PATIENCE_S, keys=KEYS))
     await leading.wait()
     with one_call(LEFT_S):
-        assert await here.once(KEY, look=look, run=run, patience_s=PATIENCE_S) == "what it kept"
+        assert await here.once(KEY, look=look, run=run, patience_s=PATIENCE_S, keys=KEYS) == "what it kept"
     go.set()
     assert await leader == "made there"
 
@@ -136,7 +137,10 @@ async def test_where_nobody_can_be_asked_who_leads_no_caller_waits_for_another(
         running.append(owner)
         return await go.wait()
 
-    calls = [asyncio.create_task(flights.once(KEY, look=nothing, run=run, patience_s=PATIENCE_S)) for _ in range(4)]
+    calls = [
+        asyncio.create_task(flights.once(KEY, look=nothing, run=run, patience_s=PATIENCE_S, keys=KEYS))
+        for _ in range(4)
+    ]
     while len(running) < 4:
         await asyncio.sleep(0.001)
     go.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cache.breaker import Breaker
 from cache.flight import Flights, nothing
 from cache.keys import CacheKeys
+from cache.lead import mark
 from cache.redis_store import RedisStore
 from cache.result_cache import Hit, ResultCache
 from cache.sqlite_store import SqliteStore
@@ -19,6 +21,7 @@ from tests.authority_builder import NOW, make_authority
 from tests.cache.cache_builder import PATIENCE_S, make_document, make_execution, make_intent
 
 INTENT = make_intent()
+KEYS = CacheKeys.from_secret(bytes(32))
 
 
 class Engine:
@@ -123,12 +126,13 @@ async def test_where_a_result_is_not_kept_the_waiters_run_beside_one_another(res
 
 async def test_a_dead_leader_s_lease_ends_and_another_process_leads(store: CacheStore) -> None:
     flights = Flights(store, Breaker(), life_s=0.1)
-    assert await store.lease("dsc:1:{p}:e:i", "the dead", life_s=0.1, now=0.0)
+    said = mark("dsc:1:{p}:e:i", "the-dead", keys=KEYS, now=time.time())
+    assert await store.lease("dsc:1:{p}:e:i", "the-dead", life_s=0.1, now=0.0, mark=said)
 
     async def run(_: str | None) -> str:
         return "led"
 
-    assert await flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=PATIENCE_S) == "led"
+    assert await flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=PATIENCE_S, keys=KEYS) == "led"
 
 
 async def test_a_living_leader_keeps_its_lease(store: CacheStore) -> None:
@@ -144,10 +148,12 @@ async def test_a_living_leader_keeps_its_lease(store: CacheStore) -> None:
 
         return run
 
-    slow = asyncio.create_task(first.once("dsc:1:{p}:e:i", look=nothing, run=named("slow", 1.5), patience_s=PATIENCE_S))
+    slow = asyncio.create_task(
+        first.once("dsc:1:{p}:e:i", look=nothing, run=named("slow", 1.5), patience_s=PATIENCE_S, keys=KEYS)
+    )
     while not order:
         await asyncio.sleep(0.001)
-    await second.once("dsc:1:{p}:e:i", look=nothing, run=named("next", 0), patience_s=PATIENCE_S)
+    await second.once("dsc:1:{p}:e:i", look=nothing, run=named("next", 0), patience_s=PATIENCE_S, keys=KEYS)
     await slow
     assert order == ["slow starts", "slow ends", "next starts", "next ends"]
 
@@ -155,9 +161,13 @@ async def test_a_living_leader_keeps_its_lease(store: CacheStore) -> None:
 async def test_patience_ends_and_the_caller_runs_by_itself(results: ResultCache, store: CacheStore) -> None:
     flights = Flights(store, Breaker())
     engine = Engine()
-    leader = asyncio.create_task(flights.once("dsc:1:{p}:e:i", look=nothing, run=engine.run, patience_s=PATIENCE_S))
+    leader = asyncio.create_task(
+        flights.once("dsc:1:{p}:e:i", look=nothing, run=engine.run, patience_s=PATIENCE_S, keys=KEYS)
+    )
     await started(engine)
-    impatient = asyncio.create_task(flights.once("dsc:1:{p}:e:i", look=nothing, run=engine.run, patience_s=0))
+    impatient = asyncio.create_task(
+        flights.once("dsc:1:{p}:e:i", look=nothing, run=engine.run, patience_s=0, keys=KEYS)
+    )
     await started(engine, runs=2)
     engine.go.set()
     assert {await leader, await impatient} == {b"result 1", b"result 2"}
@@ -171,7 +181,10 @@ async def test_a_store_that_is_down_makes_nobody_wait(store: CacheStore, monkeyp
     engine = Engine()
     engine.go.set()
     flights = Flights(store, Breaker())
-    assert await flights.once("dsc:1:{p}:e:i", look=nothing, run=engine.run, patience_s=PATIENCE_S) == b"result 1"
+    assert (
+        await flights.once("dsc:1:{p}:e:i", look=nothing, run=engine.run, patience_s=PATIENCE_S, keys=KEYS)
+        == b"result 1"
+    )
 
 
 async def test_switched_off_every_call_runs(keys: CacheKeys) -> None:
@@ -220,9 +233,9 @@ async def test_who_leads_nobody_is_given_no_owner(store: CacheStore, monkeypatch
         owners.append(owner)
         return await engine.run()
 
-    leader = asyncio.create_task(flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=PATIENCE_S))
+    leader = asyncio.create_task(flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=PATIENCE_S, keys=KEYS))
     await started(engine)
-    impatient = asyncio.create_task(flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=0))
+    impatient = asyncio.create_task(flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=0, keys=KEYS))
     await started(engine, runs=2)
     engine.go.set()
     await asyncio.gather(leader, impatient)
@@ -231,7 +244,7 @@ async def test_who_leads_nobody_is_given_no_owner(store: CacheStore, monkeypatch
         raise StoreUnavailable("down")
 
     monkeypatch.setattr(store, "lease", down)
-    await flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=PATIENCE_S)
+    await flights.once("dsc:1:{p}:e:i", look=nothing, run=run, patience_s=PATIENCE_S, keys=KEYS)
     assert [owner is None for owner in owners] == [False, True, True]
 
 

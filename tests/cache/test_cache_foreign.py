@@ -19,6 +19,7 @@ from cache.breaker import Breaker
 from cache.entry import split
 from cache.flight import Flights, nothing
 from cache.keys import CacheKeys
+from cache.lead import mark
 from cache.partition import KEY_PREFIX
 from cache.redis_store import COUNTERS, RedisStore
 from cache.result_cache import Hit, Miss, ResultCache
@@ -30,6 +31,7 @@ from tests.cache.cache_builder import PATIENCE_S, make_document, make_execution,
 
 AUTHORITY, INTENT = make_authority(), make_intent()
 LEASE = f"{KEY_PREFIX}{{p}}:l:i"
+KEYS = CacheKeys.from_secret(bytes(32))
 FLIGHT = f"{KEY_PREFIX}{{p}}:e:i"
 Spoil = Callable[[Redis, str], object]
 
@@ -111,7 +113,7 @@ async def once(store: CacheStore) -> float:
         return time.perf_counter() - started
 
     breaker = Breaker()
-    waited = await Flights(store, breaker).once(FLIGHT, look=nothing, run=run, patience_s=PATIENCE_S)
+    waited = await Flights(store, breaker).once(FLIGHT, look=nothing, run=run, patience_s=PATIENCE_S, keys=KEYS)
     assert not breaker.is_open
     return waited
 
@@ -121,6 +123,13 @@ LEASES: dict[str, Spoil] = OTHER_TYPES | {
     "with a late end": lambda db, key: db.set(key, "somebody", px=3_600_000),
     "empty": lambda db, key: db.set(key, ""),
     "bytes": lambda db, key: db.set(key, b"\xff\x00"),
+    "a stranger's, in time": lambda db, key: db.set(key, "lease_0", px=900),
+    "a stranger's, of bytes": lambda db, key: db.set(key, b"\xff\x00" * 400, px=900),
+    "of another secret": lambda db, key: db.set(
+        key, mark(FLIGHT, "a", keys=CacheKeys.from_secret(bytes(range(32))), now=time.time()), px=900
+    ),
+    "of another key": lambda db, key: db.set(key, mark(FLIGHT + "i", "a", keys=KEYS, now=time.time()), px=900),
+    "of an hour ago": lambda db, key: db.set(key, mark(FLIGHT, "a", keys=KEYS, now=time.time() - 3_600), px=900),
 }
 
 
@@ -135,7 +144,7 @@ async def test_a_redis_lease_that_no_leader_holds_is_taken_over_at_once(
 
 
 async def test_a_redis_lease_that_a_leader_holds_is_still_waited_for(on_redis: ResultCache, valkey: Redis) -> None:
-    valkey.set(LEASE, "a leader", px=400)
+    valkey.set(LEASE, mark(FLIGHT, "a-leader", keys=KEYS, now=time.time()), px=400)
     assert on_redis.store is not None
     assert await once(on_redis.store) >= 0.2
 
@@ -348,7 +357,8 @@ async def test_a_sqlite_lease_that_no_leader_holds_is_taken_over_at_once(
 
 
 async def test_a_sqlite_lease_that_a_leader_holds_is_still_waited_for(on_sqlite: ResultCache, file: File) -> None:
-    file.run("INSERT INTO leases VALUES (?, 'a leader', ?)", FLIGHT, time.time() + 0.4)
+    said = mark(FLIGHT, "a-leader", keys=KEYS, now=time.time())
+    file.run("INSERT INTO leases VALUES (?, ?, ?)", FLIGHT, said, time.time() + 0.4)
     assert on_sqlite.store is not None
     assert await once(on_sqlite.store) >= 0.2
 
