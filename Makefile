@@ -99,3 +99,4 @@ lock: setup ## the locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for
 	$(COMPILE) --python-version 3.11 tests/bigquery/requirements-emulator.in -o tests/bigquery/requirements-emulator.lock
 	$(COMPILE) --python-version 3.11 --no-deps benchmarks/requirements-redisvl.in -o benchmarks/requirements-redisvl.lock
 	$(COMPILE) --python-version 3.11 --no-deps conformance/requirements.in -o conformance/requirements.lock
+	$(COMPILE) --python-version 3.11 --no-deps benchmarks/requirements-recall.in -o benchmarks/requirements-recall.lock
