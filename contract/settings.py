@@ -148,6 +148,7 @@ class Settings(BaseSettings):
         default=2.0, gt=0, le=60, description="Longest wait of a question for the slower of several agents in seconds."
     )
     discovery_limit: int = Field(default=5, ge=1, le=50, description="Datasets shown after the authorization filter.")
+    opaque_refusals: bool = Field(default=False, description="Answer about a hidden dataset as about none.")
 
     oidc_issuer: Annotated[str, _read_by(provider.issuer_url)] | None = Field(
         default=None, description="The identity provider: its issuer URL, compared exactly; default: none."

@@ -14,6 +14,7 @@ from control_plane.policy import Outcome, PolicyAnswer
 from control_plane.registry import InvalidDataset
 
 EFFECTS_ATTRIBUTE: Final = "effects"
+NOT_REGISTERED: Final = "no dataset of this name is registered here"
 _FREE_EFFECTS: Final = frozenset({Effect.READ, Effect.COMPUTE})
 
 
@@ -160,7 +161,7 @@ def _principal(request: AdmissionRequest) -> Finding:
 
 def _registered(request: AdmissionRequest) -> Finding:
     if request.descriptor is None or request.descriptor.dataset != request.dataset:
-        return Reason.MISSING_DESCRIPTOR, "no dataset of this name is registered here"
+        return Reason.MISSING_DESCRIPTOR, NOT_REGISTERED
     return None
 
 

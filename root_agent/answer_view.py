@@ -65,18 +65,23 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
 
 def summary(answer: Answer) -> str:
-    """One sentence without an argument or a row."""
+    """One sentence without an argument or a row, and without a word of another agent's: it enters a session."""
     decision, asking = answer.decision, answer.asking
     descriptor = _descriptor(asking)
     if answer.document is None or descriptor is None:
         policy = f" (policy {decision.policy_id})" if decision.policy_id else ""
-        return f"{decision.verdict.value} {decision.reason.value}{policy}: {decision.rationale}."
+        return f"{decision.verdict.value} {decision.reason.value}{policy}: {_own_words(asking.reply, decision)}."
     outcome = asking.verified.statement.predicate.cache.outcome if asking.verified else "unknown"
     waits = f"; {answer.document.size} bytes wait to be fetched" if isinstance(answer.document, StoredResult) else ""
     return (
         f"GRANTED: {answer.document.row_count} rows of {descriptor.dataset} {descriptor.version}, revision "
         f"{descriptor.revision}, as of {answer.document.as_of}; cache {outcome}; provenance verified{waits}."
     )
+
+
+def _own_words(reply: Reply | None, decision: Decision) -> str:
+    theirs = reply is not None and reply.decision is not None and reply.decision.rationale == decision.rationale
+    return "the dataset agent says so" if theirs else decision.rationale
 
 
 def table(document: ResultDocument) -> str:

@@ -41,6 +41,7 @@ from root_agent.reading import best_reading, narrowed, resolved, shown_to_model,
 from root_agent.relaying import draft_relay, run_context, sealed
 from root_agent.remembering import read_anew, recalled, remember
 from root_agent.service import Service
+from root_agent.veil import outward
 
 log = logging.getLogger(__name__)
 
@@ -265,7 +266,7 @@ async def record_stop(asking: Asking, service: Service) -> Asking:
 
 
 async def explain_response(asking: Asking, service: Service) -> Asking:
-    """The answer. Rows only where the path came through granted, verified and recorded."""
+    """The answer, as the person may see it. Rows only where the path came through granted, verified and recorded."""
     decision = asking.decision or NotGranted(Reason.EXECUTION_FAILED, "nothing was decided").decision(
         service.world.policy_version
     )
@@ -275,7 +276,8 @@ async def explain_response(asking: Asking, service: Service) -> Asking:
     document = asking.verified.document if whole and asking.verified is not None else None
     if decision.verdict is Verdict.GRANTED and document is None:
         decision = _unproven(service)
-    return replace(asking, answer=Answer(asking, decision, document, asking.evidence))
+    shown, told = outward(asking, decision, service.world.policy_version, opaque=service.opaque_refusals)
+    return replace(asking, answer=Answer(shown, told, document, asking.evidence))
 
 
 def _asked(target: Target, decision: Decision) -> Hop:

@@ -176,7 +176,9 @@ class RootAgent:
         ended = self._desk.close(asking.session_id) or asking
         answer = await self._left(ended, reason, message)
         took = perf_counter() - asking.began
-        self.service.measures.asked(answer.decision, took, restricted=answer.asking.is_restricted)
+        self.service.measures.asked(
+            answer.decision, took, restricted=ended.is_restricted or answer.asking.is_restricted
+        )
         return answer
 
     async def _left(self, ended: Asking, reason: Reason, message: str) -> Answer:

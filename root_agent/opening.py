@@ -69,6 +69,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         leaf_ttl=settings.leaf_ttl,
         call_timeout=settings.call_timeout,
         discovery_limit=settings.discovery_limit,
+        opaque_refusals=settings.opaque_refusals,
         discovery_budget=settings.discovery_budget,
         identity_provider=None if settings.identity_provider is None else OidcVerifier(settings.identity_provider),
         accept_development_issuer=settings.development_issuer,

@@ -73,8 +73,14 @@ def intent_agent(
 
 
 def is_intent_agent(agent: BaseAgent) -> bool:
-    """Whether an agent is of the only shape that may call a model here (ADK runs a clone of it)."""
-    return type(agent) is LlmAgent and agent.name == INTENT_AGENT_NAME and not agent.tools and not agent.sub_agents
+    """Whether an agent is of the only shape that may call a model here (ADK runs a clone of it).
+
+    Nothing that acts by itself: no tool, no other agent, no code, no plan, and no place in state for what is said.
+    """
+    if type(agent) is not LlmAgent or agent.name != INTENT_AGENT_NAME:
+        return False
+    acts = (agent.tools, agent.sub_agents, agent.code_executor, agent.planner, agent.output_key, agent.output_schema)
+    return not any(acts) and agent.before_model_callback is not None and agent.after_model_callback is not None
 
 
 def prompt(question: str, descriptors: Sequence[DatasetDescriptor]) -> str:

@@ -70,6 +70,7 @@ class Service:
     keeps what words were read as, where it is on. Agents whose card is not here after ``discovery_budget`` seconds are
     left out of a question that others can answer. With an ``identity_provider`` no development
     token is accepted, whatever else is set. Times to live are seconds. ``zone`` is that of people who name none.
+    With ``opaque_refusals`` a dataset that is hidden from a person is answered about as one that is not there.
     ``metrics_at_home`` says whether this machine may read the metrics without a token.
     """
 
@@ -87,6 +88,7 @@ class Service:
     leaf_ttl: int = 60
     call_timeout: float = 60.0
     discovery_limit: int = 5
+    opaque_refusals: bool = False
     discovery_budget: float = 2.0
     identity_provider: OidcVerifier | None = None
     accept_development_issuer: bool = True
