@@ -15,20 +15,15 @@ from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission_rules import NOT_REGISTERED
 from root_agent.asking import Asking, Target
 
-_TOLD_OF_FUNNEL: Final = ("admissible", "capabilities", "shown")
 _RECORDED: Final = ("record_refusal", "record_indeterminate")
 
 
 def outward(asking: Asking, decision: Decision, policy_version: str, *, opaque: bool) -> tuple[Asking, Decision]:
     """An asking that ended, and its decision, as the person may see them.
 
-    ``opaque`` also gives the one answer that an unknown name gets, and no count of what is hidden.
+    ``opaque`` also gives the one answer that an unknown name gets.
     ``policy_version`` is the root's own.
     """
-    if opaque:
-        asking = replace(
-            asking, funnel={name: asking.funnel[name] for name in _TOLD_OF_FUNNEL if name in asking.funnel}
-        )
     call = asking.target.call if asking.target else asking.wanted.call
     if call is None or decision.verdict is Verdict.GRANTED or asking.attempts or not _is_hidden(asking, call.dataset):
         return asking, decision

@@ -84,11 +84,14 @@ async def test_an_agent_that_is_away_does_not_tell_which_names_it_serves(opaque:
 
 
 async def test_no_count_of_hidden_datasets_is_told(opaque: RootWorld) -> None:
-    """Whether words match a descriptor that is hidden is an oracle on its text."""
+    """Whether words match a descriptor that is hidden would be an oracle on its text."""
     root = RootAgent(opaque.service)
-    view = to_json(await root.ask(opaque.token("external_auditor"), question="headache observations of subjects"))
+    told = []
+    for words in ("headache observations of subjects", "unicorns on the moon"):
+        view = to_json(await root.ask(opaque.token("external_auditor"), question=words))
+        told.append((view["discovery"]["registered"], view["discovery"]["matching"]))
     await root.close()
-    assert set(view["discovery"]) == {"admissible", "capabilities", "shown"}
+    assert told[0] == told[1]
 
 
 async def test_without_opaque_refusals_the_refusal_holds_nothing_of_the_hidden_card(world: RootWorld) -> None:
