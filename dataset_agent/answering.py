@@ -42,7 +42,7 @@ async def answer_to(
     """One question through a root agent in this process; the answer and its JSON.
 
     ``wanted`` has a question, or a dataset, a capability and arguments: as ``name=value``, or as
-    they are sent; and the ``task`` that they complete, if any. Rows go to the file ``output``, where
+    they are sent; and the ``task`` that they complete, if any, and the door to ask at (``via``). Rows go to the file ``output``, where
     one is named. ``zone`` is where it is asked; that of the settings where none is named. ``during`` shows that it is being asked, and gives what is told how far that is.
 
     Raises ``NotGranted`` for a granted result that could not be fetched.
@@ -64,11 +64,11 @@ async def answer_to(
 async def _asked(service: Service, wanted: dict[str, Any]) -> dict[str, Any]:
     """The question, or the call with typed arguments and the task it completes."""
     if "question" in wanted:
-        return {"question": wanted["question"]}
+        return {"question": wanted["question"], "via": wanted.get("via")}
     call = {name: wanted[name] for name in ("dataset", "capability", "arguments")}
     if isinstance(call["arguments"], list):
         call["arguments"] = read_arguments(call["arguments"], await _declared(service, wanted))
-    return {"call": call, "task": wanted.get("task")}
+    return {"call": call, "task": wanted.get("task"), "via": wanted.get("via")}
 
 
 async def _declared(service: Service, wanted: dict[str, Any]) -> dict[str, Parameter]:

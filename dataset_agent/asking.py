@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,9 +23,20 @@ from dataset_agent.result_options import Format, FormatOption, Output, Place, Sa
 from evidence.artifact import Artifact, write_artifact
 from root_agent.asking import MAX_QUESTION_CHARS, Answer, Wanted, zone_of
 
+
+class Door(StrEnum):
+    """A door of a dataset agent."""
+
+    A2A = "a2a"
+    MCP = "mcp"
+
+
 Zone = Annotated[
     str | None,
     typer.Option(help="Where it is asked, for words such as today: an IANA time zone; default: the setting."),
+]
+Via = Annotated[
+    Door | None, typer.Option(help="The dataset agent's door: a2a or mcp; default: as the publisher prefers.")
 ]
 Rows = Annotated[int, typer.Option(min=0, help="Show at most so many rows; --json prints all.")]
 
@@ -38,13 +50,14 @@ def ask(
     form: FormatOption = Format.JSON,
     save: Save = None,
     zone: Zone = None,
+    via: Via = None,
     rows: Rows = _SHOWN_ROWS,
     as_json: AsJson = False,
 ) -> None:
     """Ask in words. The answer is GRANTED with rows, REFUSED or INDETERMINATE."""
     # one character more than is allowed, so that a longer text is refused and not cut
     words = sys.stdin.read(MAX_QUESTION_CHARS + 1) if question == "-" else question
-    _answer(as_, {"question": words}, Place(output, form, save), zone, rows, as_json)
+    _answer(as_, {"question": words, "via": via}, Place(output, form, save), zone, rows, as_json)
 
 
 def call(
@@ -61,11 +74,12 @@ def call(
     form: FormatOption = Format.JSON,
     save: Save = None,
     zone: Zone = None,
+    via: Via = None,
     rows: Rows = _SHOWN_ROWS,
     as_json: AsJson = False,
 ) -> None:
     """Call one capability with typed arguments."""
-    wanted = {"dataset": dataset, "capability": capability, "arguments": list(arg or []), "task": task}
+    wanted = {"dataset": dataset, "capability": capability, "arguments": list(arg or []), "task": task, "via": via}
     _answer(as_, wanted, Place(output, form, save), zone, rows, as_json)
 
 
@@ -73,12 +87,16 @@ def _answer(principal: str, wanted: dict[str, Any], place: Place, zone: str | No
     if zone is not None:
         zone_of(zone)
     if "question" in wanted:
-        Wanted.of(question=wanted["question"])  # before ADK is loaded, which takes seconds
+        Wanted.of(
+            question=wanted["question"], media_type=place.form.media_type, via=wanted["via"]
+        )  # before ADK is loaded, which takes seconds
     settings = load_settings()
     place.check()
     answer, shown = _answered(settings, principal, wanted, place, zone)
     while can_be_asked(answer, as_json=as_json) and (arguments := asked_for(answer)) is not None:
-        answer, shown = _answered(settings, principal, completed(shown, arguments), place, zone)
+        answer, shown = _answered(
+            settings, principal, completed(shown, arguments) | {"via": wanted["via"]}, place, zone
+        )
     saved = place.save is not None and _saved(answer, place.save)
     if as_json:
         print_json(shown)

@@ -70,11 +70,13 @@ class McpAsker(Asker):
     def call_tool(
         self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str], *, dataset: str = DATASET
     ) -> Reply:
-        async def call() -> Reply:
-            async with httpx.AsyncClient() as http:
-                return await call_tool(http, self.mcp_url(dataset), tool, arguments, headers, timeout=30)
+        return asyncio.run(self.called(tool, arguments, headers, dataset=dataset))
 
-        return asyncio.run(call())
+    async def called(
+        self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str], *, dataset: str = DATASET
+    ) -> Reply:
+        async with httpx.AsyncClient() as http:
+            return await call_tool(http, self.mcp_url(dataset), tool, arguments, headers, timeout=30)
 
     def ask_tool(self, tool: str, arguments: Mapping[str, Any], *, capability: str | None = None) -> Reply:
         """One governed tool call."""
