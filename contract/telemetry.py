@@ -13,7 +13,17 @@ _ADK_CAPTURE: Final = "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS"
 _CAPTURE: Final = ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", _ADK_CAPTURE)
 _OFF: Final = frozenset({"", "0", "false", "no", "off", "no_content"})
 # These log whole requests, replies or prompts at DEBUG.
-_CONTENT_LOGGERS: Final = ("a2a", "google_adk", "google.adk", "httpx", "httpcore", "sse_starlette", "mcp", "httpx2", "httpcore2")
+_CONTENT_LOGGERS: Final = (
+    "a2a",
+    "google_adk",
+    "google.adk",
+    "httpx",
+    "httpcore",
+    "sse_starlette",
+    "mcp",
+    "httpx2",
+    "httpcore2",
+)
 
 
 def refuse_content_capture(component: Component) -> None:

@@ -24,7 +24,8 @@ from google.genai import types
 
 from contract.authority import Authority
 from contract.errors import Component
-from contract.ids import InvocationId, SessionId
+from contract.identity import AdkIdentity, person_user, try_execution_identity
+from contract.ids import AppName, SessionId
 from contract.result import CacheOutcome
 from contract.telemetry import refuse_content_capture
 from contract.verdict import NotGranted, Reason
@@ -34,7 +35,7 @@ from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, admitte
 
 log = logging.getLogger(__name__)
 
-APP_NAME = "remote_agent"
+APP_NAME = AppName("remote_agent")
 _START = types.Content(role="user", parts=[types.Part(text="{}")])
 
 
@@ -61,6 +62,7 @@ class GovernedTool(BaseTool):
         """Run the call that was bound, once it is admitted. ``args`` are ADK's and reach nothing."""
         try:
             check_admitted(self, tool_context.session.id)
+            run = _run_of(tool_context, self.name)
             document, execution = await self._perform()
         except NotGranted as stop:
             self.stopped = stop
@@ -70,11 +72,6 @@ class GovernedTool(BaseTool):
             self.stopped = NotGranted(Reason.EXECUTION_FAILED, "the dataset agent failed")
         if self.stopped is not None:
             return {"error": {"kind": "ToolError", "message": self.stopped.reason.value}}
-        run = RunIds(
-            session_id=SessionId(tool_context.session.id),
-            invocation_id=InvocationId(tool_context.invocation_id),
-            function_call_id=tool_context.function_call_id,
-        )
         self.outcome = Found(document, execution, CacheOutcome("MISS"), run)
         return {"status": "executed", "execution_id": execution.execution_id, "row_count": document.row_count}
 
@@ -83,6 +80,14 @@ def check_admitted(tool: GovernedTool, session_id: str) -> None:
     """That this run was begun for this very tool: asked where it is used, whatever stands before it. Raises ``NotGranted``."""
     if admitted_in(tool, session_id) is None:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "no admitted call is active for this tool")
+
+
+def _run_of(context: ToolContext, name: str) -> RunIds:
+    """ADK's ids of this run. Raises ``NotGranted`` EXECUTION_FAILED where they are none: nothing could be joined to it."""
+    ran = try_execution_identity(context, branch="", agent_name=name)
+    if isinstance(ran, str):
+        raise NotGranted(Reason.EXECUTION_FAILED, "the dataset agent failed: its run has no identity")
+    return RunIds(ran.adk.session_id, ran.invocation_id, context.function_call_id)
 
 
 def check_only(node: Workflow, target: BaseTool | Exchange | FunctionNode) -> None:
@@ -136,8 +141,8 @@ class AdkExecutor:
         await self._run_admitted(authority, node, delegate.exchange)
 
     async def _run_admitted(self, authority: Authority, node: Workflow, target: BaseTool | Exchange) -> None:
-        session_id = SessionId.generate()
-        user_id = f"{authority.principal.issuer}#{authority.principal.subject}"
+        at = AdkIdentity(APP_NAME, person_user(*authority.principal.key), SessionId.generate())
+        session_id, user_id = at.session_id, at.user_id
         runner = self.runner(node, target)
         await self.sessions.create_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
         token = ADMITTED.set(Admitted(authority, target, session_id))

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, RESULT_MEDIA_TYPE, encode_call
 from contract.errors import Category, Component, DatasetAgentError
+from contract.identity import AdkIdentity
 from contract.ids import InvocationId, SessionId, is_slug, new_id
 from contract.principal import Principal
 from contract.progress import Watch
@@ -25,7 +26,7 @@ from delegation.reply import Reply
 from delegation.sending import Plan, Sent, Verified
 from evidence.statement import Draft
 from root_agent.doors import read_via
-from root_agent.identity import RequestContext
+from root_agent.identity import APP_NAME, RequestContext
 
 MAX_QUESTION_CHARS: Final = 4_000
 MAX_AGE_S: Final = 10**10
@@ -215,6 +216,11 @@ class Asking:
     visited: tuple[str, ...] = ()
     watch: Watch | None = field(default=None, repr=False, compare=False)
     began: float = field(default_factory=perf_counter, repr=False, compare=False)
+
+    @property
+    def adk(self) -> AdkIdentity:
+        """The session it runs in, which is its person's own."""
+        return AdkIdentity(APP_NAME, self.person.user_id, self.session_id)
 
     @property
     def is_restricted(self) -> bool:

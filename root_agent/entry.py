@@ -15,6 +15,7 @@ from google.genai import types
 
 from contract.call import RESULT_MEDIA_TYPE
 from contract.errors import Component, DatasetAgentError
+from contract.identity import try_execution_identity
 from contract.ids import SessionId
 from contract.progress import Watch
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
@@ -49,15 +50,17 @@ def begin(context: InvocationContext, service: Callable[[], Service], desk: Desk
 
     Nothing is read from session state: whoever writes ``temp:admission_result`` changes nothing.
     """
-    if desk.claim(context.session.id, context.invocation_id):
+    run = try_execution_identity(context, branch=context.branch or "", agent_name=str(APP_NAME))
+    if isinstance(run, str):  # ids that are none are taken in nowhere
+        return run
+    if desk.claim(run):
         return None
     try:
         person = service().development_person()
         if person is None:
             return _NO_PERSON
         desk.begin(
-            _asking(person, Wanted.of(_words(context.user_content), zone=service().zone), context.session.id),
-            context.invocation_id,
+            _asking(person, Wanted.of(_words(context.user_content), zone=service().zone), run.adk.session_id), run
         )
     except DatasetAgentError as error:
         return error.message
@@ -148,7 +151,7 @@ class RootAgent:
 
     async def _abandon(self, asking: Asking, run: asyncio.Future[None]) -> None:
         """End a run whose caller went away; one that is writing its row ends by itself, so that it writes one."""
-        if not self._desk.is_ending(asking.session_id):
+        if not self._desk.is_ending(asking.adk):
             run.cancel()
         await asyncio.wait({run})
         await self._end(asking, Reason.CANCELLED, "the caller went away")
@@ -156,24 +159,24 @@ class RootAgent:
     async def _run(self, asking: Asking) -> None:
         message = types.Content(role="user", parts=[types.Part(text="ask")])
         async for _ in self._runner.run_async(
-            user_id=str(asking.person.user_id), session_id=str(await self._open(asking)), new_message=message
+            user_id=asking.adk.user_id, session_id=str(await self._open(asking)), new_message=message
         ):
             pass
 
     async def _open(self, asking: Asking) -> SessionId:
         await self._sessions.create_session(
-            app_name=str(APP_NAME), user_id=str(asking.person.user_id), session_id=str(asking.session_id)
+            app_name=str(asking.adk.app_name), user_id=str(asking.adk.user_id), session_id=str(asking.adk.session_id)
         )
         return asking.session_id
 
     async def _forget(self, asking: Asking) -> None:
         await self._sessions.delete_session(
-            app_name=str(APP_NAME), user_id=str(asking.person.user_id), session_id=str(asking.session_id)
+            app_name=str(asking.adk.app_name), user_id=str(asking.adk.user_id), session_id=str(asking.adk.session_id)
         )
 
     async def _end(self, asking: Asking, reason: Reason, message: str) -> Answer:
         """The answer on the desk; where the run left none, one without rows, recorded."""
-        ended = self._desk.close(asking.session_id) or asking
+        ended = self._desk.close(asking.adk) or asking
         answer = await self._left(ended, reason, message)
         took = perf_counter() - asking.began
         self.service.measures.asked(
@@ -223,8 +226,8 @@ async def ask(
         await root.close()
 
 
-def _asking(person: RequestContext, wanted: Wanted, session_id: str, watch: Watch | None = None) -> Asking:
-    return Asking(person, wanted, SessionId(session_id), new_trace_id(), watch=watch)
+def _asking(person: RequestContext, wanted: Wanted, session_id: SessionId, watch: Watch | None = None) -> Asking:
+    return Asking(person, wanted, session_id, new_trace_id(), watch=watch)
 
 
 def _words(content: Any) -> str:

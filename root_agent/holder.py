@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from contract.errors import Category, Component, DatasetAgentError
-from contract.ids import InvocationId
+from contract.identity import AdkIdentity, ExecutionIdentity
 from root_agent.asking import Asking
 
 MAX_ASKINGS: Final = 1_000
@@ -27,7 +27,7 @@ class Desk:
 
     def __init__(self, limit: int = MAX_ASKINGS) -> None:
         self._limit = limit
-        self._waiting: dict[str, Asking] = {}
+        self._waiting: dict[AdkIdentity, Asking] = {}
         self._running: OrderedDict[str, _Held] = OrderedDict()
 
     def __len__(self) -> int:
@@ -36,22 +36,20 @@ class Desk:
     def open(self, asking: Asking) -> None:
         """Lay an asking down for the session that will run it. Raises RATE_LIMITED when full."""
         self._make_room()
-        self._waiting[asking.session_id] = asking
+        self._waiting[asking.adk] = asking
 
-    def claim(self, session_id: str, invocation_id: str) -> bool:
-        """Bind the asking that waits for this session to its invocation; whether there was one."""
-        asking = self._waiting.pop(session_id, None)
+    def claim(self, run: ExecutionIdentity) -> bool:
+        """Bind the asking that waits for this session, of this user, to its invocation; whether there was one."""
+        asking = self._waiting.pop(run.adk, None)
         if asking is None:
             return False
-        bound = replace(asking, invocation_id=InvocationId(invocation_id))
-        self._running[invocation_id] = _Held(bound, claimed=True)
+        self._running[run.invocation_id] = _Held(replace(asking, invocation_id=run.invocation_id), claimed=True)
         return True
 
-    def begin(self, asking: Asking, invocation_id: str) -> None:
+    def begin(self, asking: Asking, run: ExecutionIdentity) -> None:
         """Start one that nobody waits for (the development entry)."""
         self._make_room()
-        bound = replace(asking, invocation_id=InvocationId(invocation_id))
-        self._running[invocation_id] = _Held(bound, claimed=False)
+        self._running[run.invocation_id] = _Held(replace(asking, invocation_id=run.invocation_id), claimed=False)
 
     def running(self, invocation_id: str) -> Asking:
         """Raises ``KeyError`` where no door began this invocation: then no node does anything."""
@@ -73,15 +71,15 @@ class Desk:
         held = self._running.get(invocation_id)
         return held is not None and held.claimed
 
-    def is_ending(self, session_id: str) -> bool:
+    def is_ending(self, session: AdkIdentity) -> bool:
         """Whether the session's asking has come as far as its row."""
-        return any(held.asking.is_ending for held in self._running.values() if held.asking.session_id == session_id)
+        return any(held.asking.is_ending for held in self._running.values() if held.asking.adk == session)
 
-    def close(self, session_id: str) -> Asking | None:
+    def close(self, session: AdkIdentity) -> Asking | None:
         """Take the session's asking off the desk, however far it came."""
-        waiting = self._waiting.pop(session_id, None)
+        waiting = self._waiting.pop(session, None)
         for invocation_id, held in self._running.items():
-            if held.asking.session_id == session_id:
+            if held.asking.adk == session:
                 del self._running[invocation_id]
                 return held.asking
         return waiting

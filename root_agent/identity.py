@@ -1,19 +1,13 @@
-"""Three identities that are never merged: who is authenticated, which session, which run.
-
-``RequestContext`` says who asks and holds no session; ``AdkIdentity`` addresses a session and
-holds no scopes; ``ExecutionIdentity`` addresses one run inside it. None of them is authority.
-"""
+"""Who is authenticated at the root agent: a person, and no session. ``contract.identity`` has the other two identities."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
 
-from contract.canonical import canonical_json
-from contract.ids import AppName, InvalidId, InvocationId, SessionId, UserId
+from contract.identity import person_user
+from contract.ids import AppName, UserId
 from contract.principal import AttributeValue
 
 APP_NAME = AppName("root_agent")
@@ -36,75 +30,5 @@ class RequestContext:
 
     @property
     def user_id(self) -> UserId:
-        """One ADK user per (issuer, subject): a digest, so that no two pairs can meet in one text."""
-        return UserId("person-" + hashlib.sha256(canonical_json([self.issuer, self.subject])).hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
-class AdkIdentity:
-    """The (application, user, session) triple that separates conversations."""
-
-    app_name: AppName
-    user_id: UserId
-    session_id: SessionId
-
-    def __post_init__(self) -> None:
-        _expect(self.app_name, AppName)
-        _expect(self.user_id, UserId)
-        _expect(self.session_id, SessionId)
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionIdentity:
-    """One invocation of one agent inside a session; every evidence row can be joined to one."""
-
-    adk: AdkIdentity
-    invocation_id: InvocationId
-    branch: str
-    agent_name: str
-
-    def __post_init__(self) -> None:
-        _expect(self.invocation_id, InvocationId)
-
-
-class _Session(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def app_name(self) -> str: ...
-    @property
-    def user_id(self) -> str: ...
-
-
-class AdkContext(Protocol):
-    """What is read of an ADK context."""
-
-    @property
-    def session(self) -> _Session: ...
-    @property
-    def invocation_id(self) -> str: ...
-
-
-def try_identity(context: AdkContext) -> AdkIdentity | str:
-    """The session identity of an ADK context, or one sentence that says what is wrong with it."""
-    try:
-        session = context.session
-        return AdkIdentity(AppName(session.app_name), UserId(session.user_id), SessionId(session.id))
-    except (AttributeError, InvalidId) as error:
-        return f"the context has no usable session identity: {error}"
-
-
-def try_execution_identity(context: AdkContext, *, branch: str, agent_name: str) -> ExecutionIdentity | str:
-    """The execution identity of an ADK context, or one sentence that says what is wrong with it."""
-    adk = try_identity(context)
-    if isinstance(adk, str):
-        return adk
-    try:
-        return ExecutionIdentity(adk, InvocationId(context.invocation_id), branch, agent_name)
-    except (AttributeError, InvalidId) as error:
-        return f"the context has no usable execution identity: {error}"
-
-
-def _expect(value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise InvalidId(f"expected {kind.__name__}, got {type(value).__name__}")
+        """One ADK user per (issuer, subject)."""
+        return person_user(self.issuer, self.subject)

@@ -20,20 +20,14 @@ from google.adk.workflow import Workflow
 from google.genai import types
 
 from contract.errors import Category, DatasetAgentError
+from contract.identity import AdkIdentity, ExecutionIdentity, try_execution_identity, try_identity
 from contract.ids import InvalidId, InvocationId, SessionId, UserId
 from delegation.remote import Delegate
 from root_agent import ask as path
 from root_agent.asking import Asking, Wanted
 from root_agent.entry import build_app
 from root_agent.holder import Desk
-from root_agent.identity import (
-    APP_NAME,
-    AdkIdentity,
-    ExecutionIdentity,
-    RequestContext,
-    try_execution_identity,
-    try_identity,
-)
+from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
 from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld, root_world
 from tests.root_agent.scripted_remote import AgentServer
@@ -224,7 +218,8 @@ def test_a_full_desk_refuses_and_forgets_nobody_who_waits() -> None:
 
 def test_a_full_desk_forgets_a_development_run_that_broke_off() -> None:
     desk = Desk(limit=1)
-    desk.begin(_asking(), "inv-1")
+    asking = _asking()
+    desk.begin(asking, ExecutionIdentity(asking.adk, InvocationId("inv-1"), "", "root_agent"))
     desk.open(_asking())
     assert len(desk) == 1
 
