@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from contract.canonical import InvalidJson, parse_json
+from contract.canonical import InvalidJson, parse_json, sha256_hex
 from contract.files import read_bounded
 from control_plane.policy import PolicySet
 
@@ -18,8 +18,8 @@ _MAX_SEEN: Final = 256
 _MAX_BYTES: Final = 64 * 1024
 
 
-def told_apart(policies: PolicySet, home: Path, *, remember: bool = False) -> str | None:
-    """That other policies than these were in force in this home under the same version; ``None`` where none were.
+def told_apart(policies: PolicySet, folder: Path, home: Path, *, remember: bool = False) -> str | None:
+    """That other policies of this folder were in force in this home under the same version; ``None`` where none were.
 
     The first digest of each version is remembered where ``remember`` is set: by who puts policies
     in force. A memory that cannot be read or written tells nothing, and an edit is taken over all
@@ -27,10 +27,11 @@ def told_apart(policies: PolicySet, home: Path, *, remember: bool = False) -> st
     """
     place = home / SEEN_FILE
     seen = _seen(place)
-    first = seen.get(policies.version)
+    name = f"{policies.version} {sha256_hex(str(folder.resolve()).encode())[:16]}"
+    first = seen.get(name)
     if first is None:
         if remember:
-            _remember(place, {**seen, policies.version: policies.digest})
+            _remember(place, {**seen, name: policies.digest})
         return None
     if first == policies.digest:
         return None
@@ -54,8 +55,9 @@ def _remember(place: Path, seen: Mapping[str, str]) -> None:
     kept = dict(list(seen.items())[-_MAX_SEEN:])
     beside = place.with_name(f"{place.name}.{os.getpid()}")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(kept), encoding="utf-8")
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            json.dump(kept, file)
         beside.replace(place)
     except OSError:
         with suppress(OSError):

@@ -98,7 +98,7 @@ def _policies(settings: Settings) -> Finding:
         policies = load_policies(settings.datasets / "policies")
         if problems := policies.problems(load_registry(settings.datasets).datasets):
             raise DatasetAgentError(Component.COMMAND, Category.CONFIGURATION, "command.doctor.policies", problems[0])
-        told.extend(filter(None, [told_apart(policies, settings.home)]))
+        told.extend(filter(None, [told_apart(policies, settings.datasets, settings.home)]))
 
     found = check("policies", probe)
     return Finding(found.check, found.status, told[0]) if told else found

@@ -45,7 +45,7 @@ class PolicyFile:
 
     def _loaded(self) -> PolicySet:
         policies = load_policies(self._folder)
-        if self._home is not None and (told := told_apart(policies, self._home, remember=True)):
+        if self._home is not None and (told := told_apart(policies, self._folder.parent, self._home, remember=True)):
             log.warning(told)
         return policies
 

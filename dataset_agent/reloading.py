@@ -79,7 +79,7 @@ def _problems(served: Sequence[Running]) -> list[str]:
 def _same_version(settings: Settings) -> str | None:
     """Whether the policies that are in force now were edited and their version was not."""
     try:
-        return told_apart(load_policies(settings.datasets / "policies"), settings.home)
+        return told_apart(load_policies(settings.datasets / "policies"), settings.datasets, settings.home)
     except DatasetAgentError:  # who serves has told it
         return None
 

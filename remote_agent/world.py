@@ -42,7 +42,7 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
     lands in ``outdated``.
     """
     policies, directory, registry = await asyncio.to_thread(_read, settings.datasets)
-    if told := await asyncio.to_thread(told_apart, policies, settings.home, remember=True):
+    if told := await asyncio.to_thread(told_apart, policies, settings.datasets, settings.home, remember=True):
         log.warning(told)
     unfit = _unfit(policies, registry, before)
     datasets: dict[str, ServedDataset] = {}

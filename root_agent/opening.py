@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 def load_world(settings: Settings) -> World:
     """Principals and policies as they are on disk now. Raises ``DatasetAgentError``."""
     policies = load_policies(settings.datasets / "policies")
-    if told := told_apart(policies, settings.home, remember=True):
+    if told := told_apart(policies, settings.datasets, settings.home, remember=True):
         log.warning(told)
     directory = load_directory(settings.datasets / "principals.yaml")
     return World(directory, _evaluator(settings, policies), policies.version)

@@ -176,19 +176,26 @@ def test_an_edit_without_another_version_is_told_until_there_is_one(tmp_path: Pa
     def loaded(text: str, version: str = "1") -> Any:
         return load_policies(write_policies(folder, text, version=version))
 
-    assert told_apart(loaded(PERMIT), home, remember=True) is None
-    assert told_apart(loaded(PERMIT), home, remember=True) is None
+    assert told_apart(loaded(PERMIT), folder, home, remember=True) is None
+    assert told_apart(loaded(PERMIT), folder, home, remember=True) is None
     for _ in range(2):
-        told = told_apart(loaded(FORBID), home, remember=True)
+        told = told_apart(loaded(FORBID), folder, home, remember=True)
         assert told is not None
         assert "edited and are still version 1" in told
-    assert told_apart(loaded(FORBID, "2"), home, remember=True) is None
-    assert told_apart(loaded(PERMIT), home, remember=True) is None
+    assert told_apart(loaded(FORBID, "2"), folder, home, remember=True) is None
+    assert told_apart(loaded(PERMIT), folder, home, remember=True) is None
+    assert told_apart(loaded(FORBID), tmp_path / "another", home, remember=True) is None
+
+
+def test_the_memory_of_versions_is_its_owner_s_alone(tmp_path: Path) -> None:
+    told_apart(load_policies(write_policies(tmp_path / "policies", PERMIT)), tmp_path, tmp_path, remember=True)
+    assert (tmp_path / SEEN_FILE).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [SEEN_FILE]
 
 
 def test_who_only_looks_remembers_nothing(tmp_path: Path) -> None:
     policies = load_policies(write_policies(tmp_path / "policies", PERMIT))
-    assert told_apart(policies, tmp_path / "home") is None
+    assert told_apart(policies, tmp_path, tmp_path / "home") is None
     assert not (tmp_path / "home").exists()
 
 
@@ -196,10 +203,10 @@ def test_who_only_looks_remembers_nothing(tmp_path: Path) -> None:
 def test_a_memory_that_cannot_be_read_tells_nothing(tmp_path: Path, held: str) -> None:
     policies = load_policies(write_policies(tmp_path / "policies", PERMIT, version="1"))
     (tmp_path / SEEN_FILE).write_text(held, encoding="utf-8")
-    assert told_apart(policies, tmp_path, remember=True) is None
+    assert told_apart(policies, tmp_path, tmp_path, remember=True) is None
 
 
 def test_a_home_that_cannot_be_written_tells_nothing(tmp_path: Path) -> None:
     policies = load_policies(write_policies(tmp_path / "policies", PERMIT))
     (tmp_path / "home").write_text("no folder", encoding="utf-8")
-    assert told_apart(policies, tmp_path / "home", remember=True) is None
+    assert told_apart(policies, tmp_path, tmp_path / "home", remember=True) is None

@@ -287,7 +287,7 @@ def test_doctor_tells_policies_that_were_edited_without_another_version(
     from dataset_agent.doctor import _policies
 
     policies = world / "policies"
-    told_apart(load_policies(policies), tmp_path / "home", remember=True)
+    told_apart(load_policies(policies), world, tmp_path / "home", remember=True)
     assert _policies(load_settings()).advice == ""
     (policies / "clinical.cedar").write_text((policies / "clinical.cedar").read_text() + "\n// more", encoding="utf-8")
     found = _policies(load_settings())
