@@ -47,6 +47,14 @@ _HTTP: Mapping[Category, int] = {
     Category.CONFIGURATION: 500,
     Category.INTERNAL: 500,
 }
+_TOO_LARGE = 413
+_BY_STATUS: Mapping[int, tuple[Category, str, str]] = {
+    404: (Category.NOT_FOUND, "path.unknown", "there is no such path"),
+    405: (Category.INVALID_INPUT, "method.unknown", "the path does not take this method"),
+    413: (Category.INVALID_INPUT, "body.too_large", "the request is too large"),
+    415: (Category.INVALID_INPUT, "body.media_type", "the path does not take a body of this type"),
+    422: (Category.INVALID_INPUT, "request.form", "the request does not have the form that the path takes"),
+}
 _RETRYABLE = frozenset({Category.RATE_LIMITED, Category.UNAVAILABLE, Category.TIMEOUT})
 
 
@@ -83,7 +91,7 @@ class DatasetAgentError(Exception):
         return self.category is Category.NOT_FOUND
 
     def http_status_code(self) -> int:
-        return _HTTP[self.category]
+        return _TOO_LARGE if self.code.endswith("too_large") else _HTTP[self.category]
 
     def to_problem_json(self) -> dict[str, Any]:
         """RFC 9457 problem details; no stack trace, no secret."""
@@ -101,6 +109,17 @@ class DatasetAgentError(Exception):
         if self.details:
             problem["details"] = self.details
         return problem
+
+
+def fault_of_status(component: Component, status: int) -> DatasetAgentError:
+    """What a web framework answers with a bare status, as a fault of ``component``; of its text nothing is kept."""
+    category, code, message = _BY_STATUS.get(
+        status,
+        (Category.INVALID_INPUT, "request.refused", "the request cannot be taken")
+        if 400 <= status < 500
+        else (Category.INTERNAL, "request.failed", "the request failed"),
+    )
+    return DatasetAgentError(component, category, f"{component}.{code}", message)
 
 
 class SignerUnavailable(DatasetAgentError):

@@ -191,7 +191,7 @@ async def _while_there(work: Awaitable[dict[str, Any]], receive: Receive) -> dic
 
 
 def _status(error: DatasetAgentError) -> int:
-    return 413 if error.code.endswith("too_large") else error.http_status_code()
+    return error.http_status_code()
 
 
 def _fault(category: Category, code: str, message: str) -> DatasetAgentError:

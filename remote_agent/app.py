@@ -23,7 +23,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from contract.canonical import canonical_json, sha256_hex
-from contract.errors import Component, DatasetAgentError
+from contract.errors import Component
 from contract.key_ring import sign_with, waits
 from contract.telemetry import quiet_content_loggers
 from contract.verdict import Verdict
@@ -46,7 +46,8 @@ from remote_agent.mcp_missing import NoMcpDoor
 from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
-from remote_agent.protocol import NotNow, jsonrpc_dispatcher, rest_routes
+from remote_agent.problems import add_problem_handlers
+from remote_agent.protocol import jsonrpc_dispatcher, rest_routes
 from remote_agent.results_door import PATH, ResultsDoor
 from remote_agent.send_door import SendDoor
 from remote_agent.service import Service
@@ -130,14 +131,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         ],
     )
 
-    @app.exception_handler(DatasetAgentError)
-    async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
-        return JSONResponse(error.to_problem_json(), error.http_status_code(), media_type="application/problem+json")
-
-    @app.exception_handler(NotNow)
-    async def not_now(request: Request, error: NotNow) -> JSONResponse:
-        return await fault(request, error.fault)
-
+    add_problem_handlers(app)
     app.router.routes.append(Route("/", dispatcher.handle_requests, methods=["POST"]))
     # Before the SDK's, whose tenant mount would swallow every path of two parts.
     _add_public_routes(app, lifecycle)

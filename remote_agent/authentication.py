@@ -190,7 +190,7 @@ def _replay(body: bytes, gone: Callable[[], asyncio.Future[Message]]) -> Receive
 
 
 async def _problem(send: Send, error: DatasetAgentError) -> None:
-    status = 413 if error.code.endswith("too_large") else error.http_status_code()
+    status = error.http_status_code()
     headers = [(b"content-type", b"application/problem+json")]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="dataset-agent"'))

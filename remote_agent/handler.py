@@ -37,8 +37,9 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from contract.errors import SignerUnavailable
+from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.ids import new_id
+from remote_agent.a2a_faults import a2a_error
 from remote_agent.caller import Caller
 from remote_agent.door import FollowUp, subscription_request, tell, to_request, without_rows
 from remote_agent.events import ending, updates, working
@@ -47,6 +48,7 @@ from remote_agent.incoming import (
     TERMINAL,
     caller_of,
     check_follow_up,
+    check_id,
     check_message,
     check_required,
     grants_of,
@@ -127,6 +129,7 @@ class GovernedRequestHandler(NoPushNotifications):
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """The events of a task that runs. Its rows only under a fresh leaf for them; without one as ``GetTask``."""
+        check_id(params.id)
         self._siblings.route(params.id)
         caller, grants = caller_of(context), grants_of(context)
         require_extension(context)
@@ -148,6 +151,7 @@ class GovernedRequestHandler(NoPushNotifications):
 
     @validate_request_params
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
+        check_id(params.id)
         self._siblings.route(params.id)
         return self._owned(caller_of(context).owner, params.id)
 
@@ -162,6 +166,7 @@ class GovernedRequestHandler(NoPushNotifications):
 
     @validate_request_params
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
+        check_id(params.id)
         self._siblings.route(params.id)
         owner = caller_of(context).owner
         running = self._running_of(owner, params.id)
@@ -185,6 +190,8 @@ class GovernedRequestHandler(NoPushNotifications):
             return await self._card_for(caller_of(context), grants_of(context))
         except SignerUnavailable as away:  # as for the public card: whoever asks may try again
             raise NotNow(away) from away
+        except DatasetAgentError as fault:
+            raise a2a_error(fault) from None
 
     async def close(self) -> None:
         """Stop what still runs, detached or not, and wait until it is recorded."""

@@ -73,7 +73,7 @@ def check_message(params: SendMessageRequest) -> None:
     """Ids that are ids, no push notifications, and an answer in a form that this agent has."""
     message, configuration = params.message, params.configuration
     for value in (message.message_id, message.task_id, message.context_id):
-        _check_id(value)
+        check_id(value)
     if configuration.HasField("task_push_notification_config"):
         raise PushNotificationNotSupportedError
     if wanted_form(params) is None:
@@ -96,7 +96,7 @@ def check_follow_up(message: Message, earlier: Task) -> None:
     message.context_id = earlier.context_id
 
 
-def _check_id(value: str) -> None:
+def check_id(value: str) -> None:
     """Ids are kept and returned: one that is no id is not taken in."""
     try:
         SessionId(value or "none")

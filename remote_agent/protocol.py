@@ -32,6 +32,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from contract.errors import DatasetAgentError
+from remote_agent.a2a_faults import a2a_error
 
 _LOGGERS: Final = (
     "a2a.server.routes.jsonrpc_dispatcher",
@@ -97,6 +98,8 @@ class QuietDispatcher(JsonRpcDispatcher):
 
 def _without_quotes(error: Exception | JSONRPCError | A2AError) -> Exception | JSONRPCError | A2AError:
     """The error with its code. Texts that came from an exception, and may quote a request, become fixed ones."""
+    if isinstance(error, DatasetAgentError):
+        return a2a_error(error)
     data = getattr(error, "data", None)
     if isinstance(error, (InvalidParamsError, InvalidRequestError)) and isinstance(data, dict) and "parseError" in data:
         return type(error)(message=_MALFORMED)

@@ -10,18 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from contract.canonical import InvalidJson, parse_json
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, fault_of_status
 from contract.verdict import NotGranted
 from grants.key_sets import CACHE_CONTROL, issuer_key_set
 from metrics.door import MetricsDoor
@@ -106,6 +108,14 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
             log.info("a request without a verified person was refused: %s", error.code)
             service.measures.refused("people")
         return _problem(error)
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+        return _problem(fault_of_status(Component.ROOT_AGENT, error.status_code), error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def misshapen(_: Request, __: RequestValidationError) -> JSONResponse:
+        return _problem(fault_of_status(Component.ROOT_AGENT, 422), 422)
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, __: ClientDisconnect) -> Response:
@@ -202,9 +212,11 @@ def _challenge(error: DatasetAgentError) -> str:
     return f'{realm}, error="invalid_token", error_description="{error.message}"'
 
 
-def _problem(error: DatasetAgentError) -> JSONResponse:
-    status = 413 if error.code.endswith("too_large") else error.http_status_code()
-    headers = dict(_NO_STORE)
+def _problem(
+    error: DatasetAgentError, status: int | None = None, more: Mapping[str, str] | None = None
+) -> JSONResponse:
+    status = status or error.http_status_code()
+    headers = {**(more or {}), **_NO_STORE}
     if status == 401:
         headers["WWW-Authenticate"] = _challenge(error)
     if error.retry_after is not None:

@@ -219,10 +219,13 @@ def test_a_public_key_is_one_ed25519_key_under_its_own_thumbprint() -> None:
     [
         (Category.INVALID_INPUT, 400, False),
         (Category.UNAUTHENTICATED, 401, False),
+        (Category.FORBIDDEN, 403, False),
         (Category.NOT_FOUND, 404, False),
+        (Category.CONFLICT, 409, False),
         (Category.RATE_LIMITED, 429, True),
         (Category.UNAVAILABLE, 503, True),
         (Category.TIMEOUT, 504, True),
+        (Category.CONFIGURATION, 500, False),
         (Category.INTERNAL, 500, False),
     ],
 )
