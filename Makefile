@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile mutants conformance conformance-mutants bench lock
+.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile test-adversarial mutants conformance conformance-mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -68,6 +68,9 @@ test-memo: setup ## what is remembered of words: hits and errors on the committe
 
 test-cache-faults: setup ## a cache server stopped, silent, full, evicting and failing over under a real agent: what it costs; FAULTS='--json'
 	$(BIN)/python -m tests.cachefaults $(FAULTS)
+
+test-adversarial: setup ## every attack on the real agents, with a model that obeys the attacker, counted by class; ADVERSARIAL='--json'
+	$(BIN)/python -m tests.adversarial $(ADVERSARIAL)
 
 test-cache-bounds: setup ## memory and disk under 1,000,000 distinct keys, on both stores (minutes); BOUNDS='--keys 100000'
 	$(BIN)/python -m tests.cachefaults.bounds $(BOUNDS)
