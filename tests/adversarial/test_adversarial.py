@@ -41,7 +41,7 @@ def marked(attack: Asked) -> Any:
     return pytest.param(attack, marks=pytest.mark.live if attack.kind in ("argument", "row") else (), id=str(attack))
 
 
-@pytest.mark.parametrize("attack", map(marked, ASKED))
+@pytest.mark.parametrize("attack", [marked(attack) for attack in ASKED])
 def test_an_attack_on_the_root_runs_nothing_that_the_person_may_not_run(poisoned: PoisonedWorld, attack: Asked) -> None:
     model = HostileModel(script=attack.script, place=attack.place, requests=[])
     ended = poisoned.attack(
