@@ -31,6 +31,7 @@ from grants.key_files import FileSigner
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
 from root_agent.entry import RootAgent
+from root_agent.identity import RequestContext
 from root_agent.opening import close_service, open_service, reload_service
 
 T = TypeVar("T")
@@ -87,6 +88,7 @@ class Facade:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._behind = 0.0
+        self._people: dict[str, RequestContext] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -103,11 +105,12 @@ class Facade:
         self._thread.join(10)
 
     def reload(self) -> None:
+        self._people.clear()
         self._run(reload_service(self._settings, self._root.service))
 
     def request(self, principal: str, *, behind: float = 0.0, **wanted: Any) -> Told:
         """``wanted`` as ``RootAgent.ask_for`` takes it. ``behind``: by how many seconds its clock is late meanwhile."""
-        person = self._run(self._root.service.person(identity_token(self._settings, principal)))
+        person = self._person(principal)
         signed = len(SIGNED)
         self._behind = behind
         try:
@@ -186,6 +189,14 @@ class Facade:
         header = json.dumps({"alg": "Ed25519", "typ": _header(parent)["typ"]})
         signed = f"{_b64(header.encode())}.{_b64(json.dumps(claims).encode())}"
         return f"{signed}.{_b64(self._holder.sign(signed.encode()))}"
+
+    def _person(self, principal: str) -> RequestContext:
+        """Who a development token of that name stands for, judged by the root agent on its own clock."""
+        known = self._people.get(principal)
+        if known is None:
+            token = identity_token(self._settings, principal)
+            known = self._people[principal] = self._run(self._root.service.person(token))
+        return known
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_WAIT_S)
