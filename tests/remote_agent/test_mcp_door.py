@@ -11,13 +11,16 @@ import pytest
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
+from contract.call import Call, encode_call
 from contract.extension import CACHE_KEY
 from contract.mcp import MCP_CACHE, MCP_DECISION, MCP_PROVENANCE
+from contract.verdict import NotGranted
 from control_plane.policy import load_policies
 from delegation.mcp import PROTOCOL, McpFault
 from delegation.reply import Outcome, Reply
 from evidence.provenance import verify_provenance
 from remote_agent import app as app_module
+from remote_agent.answer import check_tool
 from tests.engine_taps import count_all
 from tests.mcp_asker import DATASET, McpAsker
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, running_agent
@@ -191,6 +194,16 @@ def test_another_tool_than_the_leaf_names_and_a_name_that_is_no_tool_run_nothing
     assert (reply.outcome, reply.reason) == (Outcome.REFUSED, reason)
     (row,) = agent.rows()[before:]
     assert (row.cells["reason"], row.cells["execution_id"]) == (reason, None)
+
+
+def test_a_call_of_another_capability_than_its_tools_is_refused_whoever_translated_it(agent: RunningAgent) -> None:
+    served = agent.lifecycle.service.world.datasets[DATASET]
+    call = Call.parse(encode_call(DATASET, "calculate_yield", {}))
+    check_tool("calculate_yield", call, served)
+    for name, where in (("compare_batches", served), ("calculate_yield", None)):
+        with pytest.raises(NotGranted) as stop:
+            check_tool(name, call, where)
+        assert stop.value.reason == "UNREGISTERED_CAPABILITY"
 
 
 def test_what_is_no_mcp_server_is_not_there(caller: McpAsker) -> None:
