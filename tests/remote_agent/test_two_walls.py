@@ -15,11 +15,12 @@ from contract.authority import Authority
 from contract.result import Execution, ResultDocument
 from contract.verdict import NotGranted, Reason
 from dataset_agent import AGENTS_DIR
-from remote_agent.executor import AdkExecutor, GovernedTool
+from remote_agent.executor import AdkExecutor, GovernedTool, _run_of
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin
+from remote_agent.results import collect
 from remote_agent.standing import check_call
 from tests.authority_builder import make_authority
-from tests.remote_agent.framework_world import run
+from tests.remote_agent.framework_world import ToolWall, run
 
 DOCUMENT = ResultDocument(b"{}", 0, False, "2026-01-01T00:00:00.000000Z")
 EXECUTION = Execution("exe-1", "duckdb", None, "LOCAL", 1.0, 2.0)
@@ -112,6 +113,37 @@ def test_an_authority_of_another_scope_reaches_no_engine() -> None:
     called.scope = replace(authority.scope, columns=frozenset({"batch_record.notes"}))
     with pytest.raises(NotGranted):
         check_call(authority, called)
+
+
+async def test_an_engine_is_not_asked_with_an_authority_for_another_call() -> None:
+    other = call_of(make_authority(capability="detect_outliers"))
+    nothing: Any = None
+    with pytest.raises(NotGranted) as stop:
+        await collect(make_authority(), other, None, nothing, as_of="2026-01-01T00:00:00.000000Z")
+    assert stop.value.reason is Reason.GRANT_WIDENED
+
+
+def test_a_runner_whose_plugin_is_another_one_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remote_agent.executor.DatasetPolicyPlugin", ToolWall)
+    tool = GovernedTool("compare_batches", "compare", Engine())
+    with pytest.raises(RuntimeError):
+        AdkExecutor().runner(alone(tool), tool)
+
+
+async def test_a_negotiation_that_is_refused_proposes_nothing() -> None:
+    def refused() -> dict[str, Any]:
+        raise NotGranted(Reason.GRANT_WIDENED, "the grant does not cover it")
+
+    with pytest.raises(NotGranted) as stop:
+        await AdkExecutor().discuss(refused)
+    assert stop.value.reason is Reason.GRANT_WIDENED
+
+
+def test_a_run_without_identity_is_none() -> None:
+    nobody: Any = object()
+    with pytest.raises(NotGranted) as stop:
+        _run_of(nobody, "compare_batches")
+    assert stop.value.reason is Reason.EXECUTION_FAILED
 
 
 def call_of(authority: Authority) -> Any:

@@ -144,12 +144,26 @@ async def test_no_other_agent_runs(which: str) -> None:
     assert RAN == [] and "not part of the asking path" in str(events)
 
 
+async def test_a_subclass_of_an_agent_is_not_the_intent_agent() -> None:
+    class Wider(LlmAgent):
+        pass
+
+    honest = intent_agent("none", "q", [], Proposed())
+    wider = Wider(
+        name=INTENT_AGENT_NAME,
+        model="none",
+        before_model_callback=honest.before_model_callback,
+        after_model_callback=honest.after_model_callback,
+    )
+    assert not is_intent_agent(wider)
+
+
 async def test_an_agent_of_the_intent_agents_name_that_acts_by_itself_is_not_it() -> None:
     honest = intent_agent("none", "q", [], Proposed())
     assert is_intent_agent(honest)
-    keys = {"output_key": "temp:admission_result", "tools": [raw_bigquery_tool]}
+    keys = {"output_key": "temp:admission_result", "tools": [raw_bigquery_tool], "code_executor": object(), "name": "x"}
     for name, value in keys.items():
-        assert not is_intent_agent(honest.model_copy(update={name: value}))
+        assert not is_intent_agent(honest.model_copy(update={name: value})), name
     assert not is_intent_agent(honest.model_copy(update={"before_model_callback": None}))
     assert not is_intent_agent(honest.model_copy(update={"after_model_callback": None}))
     assert not is_intent_agent(honest.model_copy(update={"sub_agents": [LlmAgent(name="y", model="none")]}))

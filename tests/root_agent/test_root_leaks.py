@@ -83,6 +83,7 @@ async def test_a_refusal_leaves_codes_in_the_session_and_no_foreign_text(
     session, _ = await kept_session(world, monkeypatch)
     executed = [event for event in session.events if "execute" in (event.node_info.path or "")]
     assert executed and all(event.content is None for event in executed)
+    assert "the remote says so" not in dump(session)
 
 
 async def test_state_is_never_written(world: RootWorld, monkeypatch: pytest.MonkeyPatch) -> None:
