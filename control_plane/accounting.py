@@ -16,6 +16,7 @@ from typing import Any, Final
 from contract.schema import Parameter, SqlType
 from control_plane.argument_hits import Place
 from control_plane.arguments import Found
+from control_plane.asked_units import is_asked_unit, unit_of
 from control_plane.confirm import NUMERIC, names_of
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import LINK_STEMS, FreeText, is_polar
@@ -82,7 +83,7 @@ class _Account:
         found: Found,
         text: FreeText | None,
     ) -> None:
-        self._found, self._arguments = found, arguments
+        self._found, self._arguments, self._capability = found, arguments, capability
         self._parameters = capability.parameters
         self._given = [parameter for parameter in capability.parameters if parameter.name in arguments]
         self._open = [item for item in capability.parameters if item.required and item.name not in arguments]
@@ -140,7 +141,8 @@ class _Account:
         token = self._said.tokens[at]
         if token.kind == "unit":
             of = self._takers(at - 1) if at and self._said.tokens[at - 1].kind == "number" else []
-            return any(parameter.unit is not None and _unit(parameter.unit) == token.text for parameter in of)
+            is_of_number = any(item.unit is not None and unit_of(item.unit) == token.text for item in of)
+            return is_of_number or is_asked_unit(self._said.tokens, at, self._capability)
         if token.text in {number(text) for text in self._found.numbers}:
             return True
         takers = [parameter for parameter in self._takers(at) if side(parameter.name) == self._said.side_of(at)]
@@ -158,6 +160,8 @@ class _Account:
 
     def _is_word(self, at: int) -> bool:
         token, said = self._said.tokens[at], self._said.text(at)
+        if token.raw in UNITS and is_asked_unit(self._said.tokens, at, self._capability):
+            return True
         if token.kind == "relation" and said in BOUNDS:
             return False  # the number behind it takes it, or nothing does
         if token.kind == "sign":
@@ -295,7 +299,3 @@ def _stretch(phrase: Sequence[str], said: Sequence[str], start: int, nouns: froz
 
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def _unit(text: str) -> str:
-    return "/".join(UNITS.get(part.strip(), part.strip()) for part in text.split("/"))

@@ -20,6 +20,7 @@ from control_plane.descriptor import DatasetCapability
 from control_plane.flags import flag_hits
 from control_plane.memo_terms import COMPARISONS
 from control_plane.period_hits import Said, find_periods, said_of_time
+from control_plane.strays import shown_pattern, strays_of, unfit
 from control_plane.words import stems, words
 
 _LOWER: Final = "above over more greater exceeding least minimum min from since after starting beginning between"
@@ -29,8 +30,6 @@ _LOWER_NAMES: Final = "min minimum lower least above over from since after start
 _UPPER_NAMES: Final = "max maximum upper most below under until till before to end last"
 _NAME_CUES: Final = {**dict.fromkeys(_UPPER_NAMES.split(), "upper"), **dict.fromkeys(_LOWER_NAMES.split(), "lower")}
 _CUE_WINDOW: Final = 3
-_SHOWN_PATTERN: Final = 60
-_STRAY: Final = re.compile(r"(?<![\w.-])(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_-]{0,23}(?![\w-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def _of_shape(
     taken = [hit for hits in claims for hit in hits]
     said = [item for item in said if not (item.is_bare and any(item.overlaps(hit.start, hit.end) for hit in taken))]
     said = [replace(item, is_clear=item.is_clear and not _is_shared(item, taken)) for item in said]
-    strays = _strays(question, [*taken, *(Hit(None, item.start, item.end) for item in said)])
+    strays = strays_of(question, [*taken, *(Hit(None, item.start, item.end) for item in said)])
     values: dict[str, Any] = {}
     unsettled: set[str] = set()
     problems: dict[str, str] = {}
@@ -175,7 +174,11 @@ def _is_shared(item: Said, taken: Sequence[Hit]) -> bool:
 
 
 def _problem(
-    group: Sequence[Parameter], claimed: Sequence[Hit], filled: Mapping[str, Any], contested: bool, strays: str
+    group: Sequence[Parameter],
+    claimed: Sequence[Hit],
+    filled: Mapping[str, Any],
+    contested: bool,
+    strays: Sequence[str],
 ) -> str:
     """Why parameters of a group stay open, from what the descriptor declares of them."""
     wanted = group[0]
@@ -190,21 +193,7 @@ def _problem(
         if wanted.type in NUMERIC or wanted.type in ISO:
             return f"a {wanted.type.value} is said, but not for which bound, or it is out of bounds"
         return ""
-    return f"{strays} does not match {shown_pattern(wanted)}" if wanted.pattern and strays else ""
-
-
-def shown_pattern(parameter: Parameter) -> str:
-    """A parameter's pattern as its descriptor writes it, where it is short enough to be read."""
-    pattern = parameter.pattern or ""
-    return pattern if len(pattern) <= _SHOWN_PATTERN and pattern.isprintable() else "the declared pattern"
-
-
-def _strays(question: str, hits: Sequence[Hit]) -> str:
-    """The first word of the question that looks like an identifier and was taken for no parameter."""
-    for match in _STRAY.finditer(question):
-        if not any(hit.start < match.end() and match.start() < hit.end for hit in hits):
-            return match.group()
-    return ""
+    return unfit(wanted, strays) if wanted.pattern and strays else ""
 
 
 def _groups(parameters: Sequence[Parameter]) -> list[list[Parameter]]:

@@ -88,7 +88,8 @@ def _candidate(
         }
     unsettled = found.ambiguous | ({text.name} if text is not None and text.problem else frozenset())
     proposal = replace(proposed(descriptor, capability, arguments, unsettled, problems), left=left.words, is_far=is_far)
-    if not cued and not (keywords and found.values and not proposal.missing):
+    is_whole = not cued and not proposal.missing and _is_whole(reading, capability, found, nouns)
+    if not cued and not is_whole and not (keywords and found.values and not proposal.missing):
         return None
     score = (
         _KEYWORD * sum(max(map(reading.weight, phrase)) for phrase in keywords)
@@ -99,6 +100,31 @@ def _candidate(
         - _MISSING * len(proposal.missing)
     )
     return replace(proposal, score=score)
+
+
+def is_passed_over(proposal: Proposal, whole: Sequence[Proposal], descriptors: Sequence[DatasetDescriptor]) -> bool:
+    """Whether a call of which nothing is said of a parameter gives way to another of its dataset that lacks none.
+
+    That one takes a value that is required and said: *the recovery of B044* is of one batch, and compares no two.
+    """
+    if not proposal.missing or not all(item.is_silent for item in proposal.missing):
+        return False
+    return any(
+        item.dataset == proposal.dataset and _takes_required(item, _named(item, descriptors)[1]) for item in whole
+    )
+
+
+def _takes_required(proposal: Proposal, capability: DatasetCapability) -> bool:
+    return any(item.required and item.name in proposal.arguments for item in capability.parameters)
+
+
+def _is_whole(reading: Reading, capability: DatasetCapability, found: Found, nouns: frozenset[str]) -> bool:
+    """Whether a value that it needs is said, and all else are words of its keywords and of one column of its results."""
+    if not found.named or not any(item.required and item.name in found.values for item in capability.parameters):
+        return False
+    asked = reading.subject - found.used - nouns
+    own = frozenset(word for phrase in _keyword_phrases(capability) for word in phrase)
+    return bool(asked) and asked <= own and any(asked <= set(stems(column.name)) for column in capability.results)
 
 
 def _keyword_phrases(capability: DatasetCapability) -> list[tuple[str, ...]]:

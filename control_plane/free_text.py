@@ -11,6 +11,7 @@ from contract.schema import Parameter, SqlType
 from control_plane.argument_hits import is_unbroken
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.limits import is_participle
 from control_plane.period_hits import QUOTED, said_of_time, without_time
 from control_plane.reader_terms import POLAR, RELATIONS
 from control_plane.words import ASKING_STEMS, STOP_WORDS, Word, find_phrase, stem, stems, words
@@ -124,6 +125,9 @@ def _problem(text: str, said: Sequence[Word], capability: DatasetCapability, *, 
     columns = [stems(column.name) for column in capability.results]
     is_of_column = any(len(phrase) < len(spelled) and find_phrase(phrase, spelled) is not None for phrase in columns)
     is_figure = bool(figures) and (len(said) > 1 or not is_marked)
+    # *Which runs failed* asks for what is so, and not for texts that say it.
+    if not is_marked and len(said) == 1 and is_participle(said[0].text):
+        return f"“{text}” may be what happened, and a search finds only texts that hold the word; to look for it, put it in quotes"
     if inside or is_figure or is_of_column or _BREAK.search(text):
         return f"“{' '.join(text.split())}” may say more than one thing; {_QUOTE_IT}"
     return ""

@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 from contract.verdict import NotGranted, Reason
 from contract.zone import UTC
 from control_plane.accounting import left_over
-from control_plane.arguments import find_arguments, shown_pattern
-from control_plane.candidates import DATASET, candidates, is_told_by_another
+from control_plane.arguments import find_arguments
+from control_plane.candidates import DATASET, candidates, is_passed_over, is_told_by_another
 from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import is_free_text
@@ -26,6 +26,7 @@ from control_plane.periods import resolve_periods
 from control_plane.proposals import Proposal, proposed
 from control_plane.reader_terms import ANSWERING
 from control_plane.reading import Reading
+from control_plane.strays import shown_pattern
 from control_plane.words import content_stems, find_phrase
 
 MAX_QUESTION_CHARS: Final = 4_000
@@ -74,6 +75,8 @@ def hear(question: str, descriptors: Sequence[DatasetDescriptor], *, now: float,
     proposals = [item for item in proposals if not item.left and not item.is_far]
     complete = [item for item in proposals if not item.missing]
     proposals = [item for item in proposals if not is_told_by_another(reading, item, complete, descriptors)]
+    complete = [item for item in proposals if not item.missing]
+    proposals = [item for item in proposals if not is_passed_over(item, complete, descriptors)]
     if not proposals or (len(proposals) > 1 and proposals[0].score - proposals[1].score < _SAME):
         return Heard(None, nearest, far)
     return Heard(proposals[0], nearest, far)

@@ -12,6 +12,7 @@ from contract.schema import Period
 from control_plane.descriptor import DatasetCapability
 from control_plane.period_words import ATOM, BARE_YEAR, FLAGS, SAID
 from control_plane.periods import Bounds, confirmed, period_type, read_period, told
+from control_plane.reader_terms import STRETCHING
 from control_plane.words import STOP_WORDS, stems
 
 QUOTED: Final = re.compile(r"(?:(?<=\s)|^)(?:'([^']+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?=[\s.,;:!?)]|$)")
@@ -30,6 +31,7 @@ mid early late half rest part days weeks weekend months years hour hours {_GRAIN
 """
 # What turns the time that follows into another one.
 _TURNED_BY: Final = frozenset(_TURNED_TEXT.split())
+_QUOTED_WITH: Final = STRETCHING | _TURNED_BY - _GRAINS
 _BY: Final = frozenset(("by", "per", "each", "every"))
 _TURNED_FROM: Final = frozenset({("apart", "from"), ("aside", "from")})
 _TURNED_AFTER: Final = re.compile(
@@ -53,6 +55,14 @@ _TIMELY: Final = re.compile(
     r")(?![\w-]|[.,]?[0-9])",
     FLAGS,
 )
+_MONTH: Final = rf"(?:{_LONG.replace(' ', '|')}|{_SHORT.replace(' ', '|')})"
+# *Between February and April 2024*: the year of the first month is not said.
+_ONE_YEAR: Final = re.compile(
+    rf"(?<![\w-])(?:(?P<link>between|from)\s+)?(?P<first>{_MONTH})\s+(?:and|to|through|till|until)\s+"
+    rf"(?P<second>{_MONTH}),?\s+(?P<year>{_YEAR.pattern})(?![\w-])",
+    FLAGS,
+)
+_BEFORE_TIME: Final = re.compile(r"(?:[^\W\d_]+\s+)+\Z")
 _WORD: Final = re.compile(r"[^\W_]+")
 _NEXT: Final = re.compile(r"\s*([^\W_]+|[^\w\s])?")
 # Of a long question only what stands close by is looked at, so that reading it takes no longer than its length.
@@ -122,11 +132,15 @@ def find_periods(
 
     Everything that speaks of time must be read, and be of exactly one period; else no period is filled.
     """
+    half_said = _of_one_year(question)
+    if half_said is not None:
+        place, why = half_said
+        return replace(_open(capability, periods, why), stray=question[slice(*place)], places=(place,))
     left = _without(question, [*claimed, *((item.start, item.end) for item in said)])
     left = _without(left, [(match.start(), match.end()) for match in QUOTED.finditer(question)])
     timely = list(_TIMELY.finditer(left))
     strays = [" ".join(match.group().split()) for match in timely]
-    unclear = next((item.text for item in said if not item.is_clear), strays[0] if strays else "")
+    unclear = next((_as_turned(question, item) for item in said if not item.is_clear), strays[0] if strays else "")
     if unclear:
         unread = _open(capability, periods, f"“{' '.join(unclear.split())}” is no period that is read")
         return replace(unread, stray=" ".join(strays), places=tuple(match.span() for match in timely))
@@ -156,6 +170,31 @@ def find_periods(
         for name in (period.from_, period.to)
     }
     return PeriodsFound(values, told_of, is_unsettled=False)
+
+
+def _of_one_year(question: str) -> tuple[tuple[int, int], str] | None:
+    """Where two months have one year, and what to say instead."""
+    match = _ONE_YEAR.search(_without(question, [found.span() for found in QUOTED.finditer(question)]))
+    if match is None:
+        return None
+    both = f"{match['first']} {match['year']} to {match['second']} {match['year']}"
+    return (
+        match.span(),
+        f"“{' '.join(match.group().split())}” says the year of one month only: say it in both, as in {both}",
+    )
+
+
+def _as_turned(question: str, item: Said) -> str:
+    """What is said with the words before it that turn it into another time: *first half of 2024*."""
+    start = max(0, item.start - _NEAR_CHARS)
+    before = _BEFORE_TIME.search(question[start : item.start])
+    words = [] if before is None else before.group().split()
+    kept = next((at for at in range(len(words), 0, -1) if words[at - 1].lower() not in _QUOTED_WITH), 0)
+    words = words[kept:]
+    while words and words[0].lower() in _FILLERS:
+        del words[0]
+    # Fillers alone turn nothing, and the year alone is what is told.
+    return " ".join((*words, item.text)) if words else item.text
 
 
 def _open(capability: DatasetCapability, periods: Sequence[Period], problem: str) -> PeriodsFound:

@@ -13,19 +13,20 @@ from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A parameter a call still needs, as it may be told to the asker."""
+    """A parameter a call still needs, as it may be told to the asker; ``is_silent`` where nothing is said of it."""
 
     name: str
     type: SqlType
     values: tuple[str, ...]
     description: str
     repeated: bool = False
+    is_silent: bool = True
 
     @classmethod
     def of(cls, parameter: Parameter, problem: str = "") -> Missing:
         """``problem`` says what of the question was looked at and did not fit; it comes first."""
         told = ". ".join(part for part in (problem, parameter.description) if part)
-        return cls(parameter.name, parameter.type, parameter.values, told, parameter.repeated)
+        return cls(parameter.name, parameter.type, parameter.values, told, parameter.repeated, not problem)
 
 
 @dataclass(frozen=True, slots=True)

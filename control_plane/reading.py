@@ -16,6 +16,7 @@ from typing import Final
 
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import FreeText
+from control_plane.memo_terms import UNITS
 from control_plane.reader_terms import IDLE
 from control_plane.words import ASKING_STEMS, content_stems, find_phrase, stems
 
@@ -23,6 +24,9 @@ LEAST_SHARED: Final = 2
 LEAST_COVERED: Final = 0.5
 _IDLE_STEMS: Final = frozenset(stems(" ".join(sorted(IDLE))))
 _DIGIT: Final = re.compile(r"\d")
+_IN_UNIT: Final = re.compile(
+    rf"(?<=\bin )(?:{'|'.join(sorted(name for name in UNITS if len(name) > 2 and name.isalpha()))})\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,8 @@ class Reading:
             counts[stem] = counts.get(stem, 0) + 1
         unknown = math.log(1 + 2 * max(1, len(known)))
         weights = {stem: math.log(1 + len(known) / count) / unknown for stem, count in counts.items()}
-        return cls(question, stems(question), plain(question) - ASKING_STEMS - _IDLE_STEMS, weights)
+        subject = plain(_IN_UNIT.sub(" ", question)) - ASKING_STEMS - _IDLE_STEMS
+        return cls(question, stems(question), subject, weights)
 
     def weight(self, stem: str) -> float:
         return self.weights.get(stem, 1.0)

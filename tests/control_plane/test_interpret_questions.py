@@ -115,8 +115,9 @@ def test_a_missing_parameter_is_told_with_type_values_and_description() -> None:
             "3 values in the question match B[0-9]{3} and the call takes 2",
         ),
         ("Calculate the yield of B001 and B002", "2 values in the question match B[0-9]{3} and the call takes 1"),
-        ("compare batches B0012 and B12", "B0012 does not match B[0-9]{3}"),
-        ("Compare B001 and B12", "B12 does not match B[0-9]{3}"),
+        ("compare batches B0012 and B12", "B0012 and B12 do not match B[0-9]{3}, as B001 does"),
+        ("Compare batches 1 and 2", "1 and 2 do not match B[0-9]{3}, as B001 does"),
+        ("Compare B001 and B12", "B12 does not match B[0-9]{3}, as B001 does"),
         ("detect outliers in recovery and titre", "2 values in the question would fit and the call takes 1"),
     ],
 )
