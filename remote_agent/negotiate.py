@@ -91,4 +91,4 @@ def _propose(request: Request, descriptors: list[DatasetDescriptor], now: float)
     if half is not None:
         return proposal_json(supplement(words, descriptors[0], half.arguments, half.capability, now=now))
     heard = hear(words, descriptors, now=now)
-    return offer_json(descriptors, heard.left) if heard.proposal is None else proposal_json(heard.proposal)
+    return offer_json(descriptors, heard.left, words) if heard.proposal is None else proposal_json(heard.proposal)

@@ -7,6 +7,7 @@ from typing import Any
 
 from contract.call import Call, encode_call
 from control_plane.descriptor import DatasetDescriptor
+from control_plane.limits import is_limiting
 from control_plane.proposals import Missing, Proposal
 from remote_agent.outcome import BoundCall
 
@@ -22,9 +23,14 @@ def proposal_json(proposal: Proposal) -> dict[str, Any]:
     return _json(proposal.dataset, proposal.capability, proposal.arguments, proposal.missing)
 
 
-def offer_json(descriptors: Iterable[DatasetDescriptor], left: Sequence[str] = ()) -> dict[str, Any]:
-    """What could be asked, where the words fit none of it, and the words for which they do not, where it is these alone."""
-    told = {"not_understood": list(left)} if left else {}
+def offer_json(
+    descriptors: Iterable[DatasetDescriptor], left: Sequence[str] = (), question: str = ""
+) -> dict[str, Any]:
+    """What could be asked, where the words fit none of it, and the words for which they do not, where it is these alone.
+
+    With these, ``limits`` says whether one of them denies, limits, times or compares what the ``question`` asks.
+    """
+    told = {"not_understood": list(left), "limits": is_limiting(question, left)} if left else {}
     return {
         **told,
         "capabilities": [

@@ -117,14 +117,19 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class NotUnderstood:
-    """The words for which a question is not read as the call that is nearest to it. Told to who asks, and kept nowhere."""
+    """The words for which a question is not read as the call that is nearest to it. Told to who asks, and kept nowhere.
+
+    ``limits`` where one of them denies, limits, times or compares: without them another question would be answered.
+    """
 
     words: tuple[str, ...] = field(repr=False)
     dataset: str
     capability: str
+    limits: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        return {"words": list(self.words), "nearest": {"dataset": self.dataset, "capability": self.capability}}
+        nearest = {"dataset": self.dataset, "capability": self.capability}
+        return {"words": list(self.words), "limits": self.limits, "nearest": nearest}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.interpret import Heard, hear
+from control_plane.limits import LEAVE_OUT, LIMITED, is_limiting
 from control_plane.periods import WRITTEN, period_type, resolve_periods, told
 from control_plane.proposals import Proposal
 from control_plane.registry import InvalidDataset
@@ -42,10 +43,9 @@ def resolved(asking: Asking, proposal: Proposal | None, service: Service, heard:
     """The asking with the call that is proposed, or ended: where words are left over, with these words."""
     nearest = None if heard is None else heard.nearest or heard.far
     if proposal is None and nearest is not None and nearest.left:
-        told = NotUnderstood(nearest.left, nearest.dataset, nearest.capability)
-        stop = NotGranted(
-            Reason.INTENT_NOT_UNDERSTOOD, "the question says more than the nearest call takes: leave it out"
-        )
+        limits = is_limiting(asking.wanted.question or "", nearest.left)
+        told = NotUnderstood(nearest.left, nearest.dataset, nearest.capability, limits)
+        stop = NotGranted(Reason.INTENT_NOT_UNDERSTOOD, LIMITED if limits else LEAVE_OUT)
         return replace(asking, not_understood=told).stopped(stop.decision(service.world.policy_version))
     if proposal is None:
         raise NotGranted(
@@ -122,11 +122,17 @@ def _by_period(missing: Sequence[Missing], capability: DatasetCapability) -> tup
     for item in missing:
         period = whole.get(item.name)
         if period is not None:
-            said = item.description if WRITTEN in item.description else told(capability, period)
+            said = _apart(item, capability) if WRITTEN in item.description else told(capability, period)
             found.append(Missing(period.name, item.type, (), said))
         elif item.name not in ends:
             found.append(item)
     return tuple(found)
+
+
+def _apart(item: Missing, capability: DatasetCapability) -> str:
+    """What is told of a period, without the description of the one parameter that it was told of."""
+    parameter = capability.parameter(item.name)
+    return item.description.removesuffix(f". {parameter.description}" if parameter and parameter.description else "")
 
 
 def narrowed(offer: Offer, capabilities: frozenset[str]) -> Offer:

@@ -188,6 +188,7 @@ async def test_saying_to_be_somebody_else_changes_nothing(root: RootAgent, world
     assert answer.decision.reason is Reason.INTENT_NOT_UNDERSTOOD
     assert to_json(answer)["not_understood"] == {
         "words": ["am", "engineer"],
+        "limits": False,
         "nearest": {"dataset": "purification-batches", "capability": "compare_batches"},
     }
     assert (await ask(root, world, "external_auditor", question=QUESTION)).verdict is Verdict.REFUSED
