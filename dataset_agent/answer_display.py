@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from contract.call import ARROW_MEDIA_TYPE
 from contract.result import ResultDocument, StoredResult
-from contract.verdict import Verdict
+from contract.verdict import Reason, Verdict
+from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.console import note, say, table
 from dataset_agent.next_steps import with_next
 from root_agent.asking import Answer
@@ -17,9 +18,14 @@ from root_agent.asking import Answer
 _NUMBERS: Final = frozenset({"INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"})
 
 
-def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -> None:
-    """The verdict with its reason and what to do next; then rows, at most ``limit``."""
+def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int, in_words: bool = False) -> None:
+    """The verdict with its reason and what to do next; then rows, at most ``limit``.
+
+    With ``in_words`` who asks is shown the call that their own words were read as, here and nowhere else.
+    """
     note(verdict_line(answer, shown))
+    if in_words and shown["capability"] and not (shown["missing"] and answer.verdict is Verdict.INDETERMINATE):
+        note(f"read as: {_call_read(shown)}")
     if shown["unasked"]:
         away = ", ".join(f"{one['agent']} ({one['reason']})" for one in shown["unasked"])
         note(f"  could not be asked, so that nothing of theirs is in this: {away}")
@@ -27,10 +33,9 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
         if answer.verdict is Verdict.REFUSED:
             return  # to complete what was refused would be refused again
         if unread := shown["not_understood"]:
-            words = ", ".join(f"“{word}”" for word in unread["words"])
-            note(
-                f"  not understood: {words}; without it, {unread['nearest']['capability']} of {unread['nearest']['dataset']} is nearest"
-            )
+            note(_not_understood(unread))
+        elif answer.decision.reason is Reason.INTENT_NOT_UNDERSTOOD:
+            _show_what_can_be_asked(answer)
         for missing in shown["missing"]:
             allowed = f", one of {', '.join(missing['values'])}" if missing["values"] else ""
             note(f"  missing: {missing['name']} ({missing['type']}{allowed}) {missing['description']}")
@@ -47,6 +52,32 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int) -
     if cache["outcome"] == "STALE":
         how = f" ({cache['age_s']:.0f} s old, and refreshed for the next call)"
     note(f"cache {cache['outcome']}{how}, as of {cache['as_of']}; provenance verified")
+
+
+def _call_read(shown: dict[str, Any]) -> str:
+    """A capability and its arguments, as ``--arg`` takes them."""
+    given = [f"{name}={shlex.quote(_given(value))}" for name, value in (shown["arguments"] or {}).items()]
+    return " ".join((shown["capability"], *given))
+
+
+def _not_understood(unread: Mapping[str, Any]) -> str:
+    words = ", ".join(f"“{word}”" for word in unread["words"])
+    nearest = f"{unread['nearest']['capability']} of {unread['nearest']['dataset']}"
+    if not unread["limits"]:
+        return f"  not understood: {words}; without it, {nearest} is nearest"
+    one = len(unread["words"]) == 1
+    return (
+        f"  not understood: {words}; {nearest} is nearest, and cannot leave out or restrict by {'it' if one else 'them'}: "
+        f"without the {'word' if one else 'words'} it would be answered about everything"
+    )
+
+
+def _show_what_can_be_asked(answer: Answer) -> None:
+    """What the words were read over: only what this person may ask is among it."""
+    for offer in answer.asking.candidates:
+        if isinstance(offer.descriptor, DatasetDescriptor):
+            names = ", ".join(item.name for item in offer.descriptor.capabilities)
+            note(f"  can be asked of {offer.dataset}: {names}")
 
 
 def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:

@@ -101,7 +101,7 @@ def _answer(principal: str, wanted: dict[str, Any], place: Place, zone: str | No
     if as_json:
         print_json(shown)
     else:
-        show(answer, shown, principal=principal, limit=rows)
+        show(answer, shown, principal=principal, limit=rows, in_words="question" in wanted)
         _say_folder(settings, answer, shown)
         _say_where(answer, place, saved)
     raise typer.Exit(EXIT_OF[answer.verdict])

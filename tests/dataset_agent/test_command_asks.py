@@ -98,7 +98,54 @@ def test_a_wide_answer_is_turned_to_fit_eighty_columns(command: CommandLine) -> 
     assert run.err.splitlines()[0] == (
         "GRANTED PRINCIPAL_AUTHORIZED by BPD-DATA-014: permits compare_batches on purification-batches"
     )
-    assert run.err.splitlines()[1].startswith("cache MISS, as of 2026-08-31T22:00:00")
+    assert run.err.splitlines()[1] == "read as: compare_batches batch_a=B019 batch_b=B020"
+    assert run.err.splitlines()[2].startswith("cache MISS, as of 2026-08-31T22:00:00")
+
+
+def test_who_asks_in_words_is_shown_the_call_they_were_read_as_and_who_calls_is_not(command: CommandLine) -> None:
+    none = command("ask", "--as", "analyst", "Find batches with 'no such thing'")
+    assert (none.code, "no rows" in none.out) == (0, True)
+    assert none.err.splitlines()[1] == "read as: search query='no such thing'"
+    refused = command("ask", "--as", "external_auditor", compare("B001", "B002"))
+    assert refused.err.splitlines()[1:] == ["read as: compare_batches batch_a=B001 batch_b=B002"]
+    called = call(command, "compare_batches", "batch_a=B001", "batch_b=B002")
+    assert "read as" not in called.err
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (
+            "Find batches without resin fouling",
+            "“without”; search of purification-batches is nearest, and cannot leave out or restrict by it: "
+            "without the word it would be answered about everything",
+        ),
+        ("Compare the recovry of batches B001 and B002", "“recovry”; without it, compare_batches of"),
+    ],
+)
+def test_a_word_that_limits_is_not_to_be_left_out_and_an_idle_one_is(
+    command: CommandLine, question: str, said: str
+) -> None:
+    verdict, told = command("ask", "--as", "analyst", question).err.splitlines()
+    assert ("leave it out" in verdict) == ("without the word" not in said)
+    assert f"not understood: {said}" in told
+
+
+def test_a_question_that_names_no_capability_is_told_what_can_be_asked(command: CommandLine) -> None:
+    run = command("ask", "--as", "analyst", "Which batches have a titre above 5 g/L")
+    assert run.code == 4
+    assert "can be asked of purification-batches: search, compare_batches" in run.err
+    assert "clinical-private" not in run.err
+
+
+def test_a_period_that_is_not_read_is_quoted_whole_and_told_once(command: CommandLine) -> None:
+    def missing(question: str) -> str:
+        return command("ask", "--as", "process_engineer", question).err.splitlines()[1]
+
+    half = missing("total pool mass per day in the first half of 2024")
+    assert "“first half of 2024” is no period that is read" in half
+    assert "The first day of harvest" not in half
+    assert "as in February 2024 to April 2024" in missing("Total pool masses between February and April 2024 per site")
 
 
 def test_many_rows_are_cut_for_people_and_whole_for_programs(command: CommandLine) -> None:
@@ -168,10 +215,11 @@ def test_what_a_question_does_not_say_is_named_with_the_call_that_would_do(comma
 def test_what_was_refused_is_not_proposed_again(command: CommandLine) -> None:
     run = command("ask", "--as", "external_auditor", "Compare the recovery of batches B001")
     assert run.code == 3
-    assert run.line == (
+    assert run.err.splitlines() == [
         "REFUSED INSUFFICIENT_PRIVILEGE by BPD-DATA-009: "
-        "forbids compare_batches on purification-batches to this principal"
-    )
+        "forbids compare_batches on purification-batches to this principal",
+        "read as: compare_batches batch_a=B001",
+    ]
 
 
 def test_a_question_about_nothing_that_is_offered_says_where_to_look(command: CommandLine) -> None:
