@@ -3,11 +3,13 @@
     "dsce1" | header length (4 bytes, big-endian) | header JSON | nonce (12) | AES-256-GCM(payload, by zstd if it is large)
 
 The header and the key are the additional authenticated data, so an entry that was edited,
-made under another secret or copied to another key does not open.
+made under another secret or copied to another key does not open. A digest in the header proves the
+same of key and header alone, for who lists entries and reads no payload.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 import struct
@@ -20,7 +22,7 @@ import orjson
 import zstandard
 from cryptography.exceptions import InvalidTag
 
-from cache.keys import KID_HEX, CacheKeys
+from cache.keys import ID_HEX, KID_HEX, CacheKeys
 from cache.partition import PLAIN, is_plain, parse_key
 from contract.canonical import InvalidJson, parse_json
 from contract.result import Execution, ResultDocument
@@ -32,9 +34,10 @@ PLAIN_BYTES: Final = 2_048
 
 They begin with the length of their facts, which are never as long as the first bytes of a zstd frame would say.
 """
-_MEMBERS: Final = {"dimensions", "template", "as_of", "started", "exp", "size", "kid"}
+_MEMBERS: Final = {"dimensions", "template", "as_of", "started", "exp", "size", "kid", "proof"}
 _STALE: Final = "stale_s"
 _KID: Final = re.compile(rf"[0-9a-f]{{{KID_HEX}}}")
+_PROOF: Final = re.compile(rf"[0-9a-f]{{{ID_HEX}}}")
 # The end of the year 9999: what follows has no date.
 _MAX_TIME: Final = 253_402_300_800.0
 _MAX_SIZE: Final = 2**53 - 1
@@ -68,7 +71,8 @@ class Header(NamedTuple):
     ``started`` and ``exp`` are POSIX seconds: when the execution that produced the entry
     began, and when it is fresh no more. For ``stale_s`` seconds from then it may be served
     as STALE, where there are any; then never. ``size`` is the result's size in bytes.
-    ``kid`` names the secret that sealed it; ``seal`` writes it.
+    ``kid`` names the secret that sealed it, and ``proof`` is made with that of key and header
+    (``is_proven``); ``seal`` writes both.
     """
 
     dimensions: Mapping[str, str]
@@ -79,6 +83,7 @@ class Header(NamedTuple):
     size: int
     kid: str = ""
     stale_s: int = 0
+    proof: str = ""
 
     @property
     def end(self) -> float:
@@ -94,6 +99,7 @@ class Header(NamedTuple):
             "exp": self.exp,
             "size": self.size,
             "kid": self.kid,
+            "proof": self.proof,
         }
         return orjson.dumps(told | {_STALE: self.stale_s} if self.stale_s else told)
 
@@ -112,7 +118,8 @@ def seal(
 
     ``parts`` are the digests of the scope's hidden parts (``Partition.part_ids``); they are sealed.
     """
-    plain = header._replace(kid=keys.kid).to_bytes()
+    unproven = header._replace(kid=keys.kid, proof="")
+    plain = unproven._replace(proof=_proof(unproven, key, keys)).to_bytes()
     if len(plain) > MAX_HEADER:
         raise EntryError("the header is too large")
     head = MAGIC + _LENGTH.pack(len(plain)) + plain
@@ -124,6 +131,11 @@ def seal(
         payload = _ZSTD.compress(payload)
     nonce = os.urandom(_NONCE)
     return head + nonce + keys.cipher(partition_id).encrypt(nonce, payload, head + key.encode())
+
+
+def is_proven(header: Header, *, key: str, keys: CacheKeys) -> bool:
+    """Whether the owner of ``keys`` wrote this header under this key; the payload may be damaged all the same."""
+    return hmac.compare_digest(header.proof, _proof(header._replace(proof=""), key, keys))
 
 
 def split(entry: bytes) -> tuple[Header, int]:
@@ -204,7 +216,9 @@ def _header(raw: Any) -> Header:
             raise EntryError("the header holds a time that is not one")
     if type(size) is not int or not 0 <= size <= _MAX_SIZE:
         raise EntryError("the header holds a size that is not one")
-    return Header(raw["dimensions"], raw["template"], raw["as_of"], float(started), float(exp), size, kid, stale_s)
+    return Header(
+        raw["dimensions"], raw["template"], raw["as_of"], float(started), float(exp), size, kid, stale_s, raw["proof"]
+    )
 
 
 def _unpack(payload: bytes) -> _Opened:
@@ -225,7 +239,14 @@ def _is_listable(header: Header) -> bool:
         return False
     if not isinstance(header.kid, str) or _KID.fullmatch(header.kid) is None:
         return False
+    if not isinstance(header.proof, str) or _PROOF.fullmatch(header.proof) is None:
+        return False
     return isinstance(header.as_of, str) and is_plain(header.as_of.replace(":", "."))
+
+
+def _proof(header: Header, key: str, keys: CacheKeys) -> str:
+    read = header._replace(started=float(header.started), exp=float(header.exp))
+    return keys.header_id(key.encode() + b"\x00" + read.to_bytes())
 
 
 def _execution_facts(execution: Execution) -> tuple[Any, ...]:

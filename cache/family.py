@@ -108,7 +108,7 @@ class Families:
         except StoreUnavailable as error:
             _log.warning("cache lookup failed: %s", error)
         except EntryError as error:
-            _log.error("cache entry %s failed its integrity check: %s", key, error)
+            _log.error("cache entry %s failed its integrity check: %s", partition.named(key), error)
         return []
 
 

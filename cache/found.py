@@ -77,7 +77,7 @@ def judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now:
         header, end = split(entry)
         document, execution = open_sealed(entry, end, key=place.key, partition_id=place.partition.id, keys=place.keys)
     except EntryError as error:
-        _log.error("cache entry %s failed its integrity check: %s", place.key, error)
+        _log.error("cache entry %s failed its integrity check: %s", place.partition.named(place.key), error)
         return place.miss("integrity")
     # Opened before it is judged: what somebody else wrote into a header is told as such, not as its age.
     # A header from the future comes from a clock that was wrong: its age means nothing.

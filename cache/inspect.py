@@ -1,16 +1,20 @@
 """What an operator may see of a cache: plain dimensions, ages and sizes; no key is needed.
 
 No scope, argument, principal or row is readable here, and what somebody else wrote into
-the store is reported, never echoed.
+the store is reported, never echoed. Of restricted capabilities there are only numbers, and what
+is not proven to be of another one is no more than mentioned (``told``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
-from cache.entry import EntryError, Header, read_header
+from cache.entry import EntryError, Header, is_proven, read_header
+from cache.family import INDEX
+from cache.keys import CacheKeys
 from cache.partition import HIDDEN, parse_key
 from cache.store import CacheStore, StoredEntry
 from contract.scope import Sensitivity
@@ -56,9 +60,9 @@ class EntryView:
         return "fresh" if self.fresh_for_s > 0 else "expired" if self.expired else "stale"
 
     @property
-    def restricted(self) -> bool:
-        """Of these nothing but their number may be shown."""
-        return self.dimensions.get("sensitivity") == Sensitivity.RESTRICTED
+    def is_named(self) -> bool:
+        """Whether ``key`` is its key, and no mention that stands for it."""
+        return self.partition != ""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "state": self.state}
@@ -75,7 +79,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """Totals of a store over all processes. ``hit_ratio`` is ``None`` before the first lookup.
+    """Totals of a store over all processes, without restricted capabilities: of these ``restricted`` counts results.
+
+    ``bytes`` is without what is only mentioned. ``hit_ratio`` is ``None`` before the first lookup.
 
     ``stale`` are those of ``hits`` that were past their time, ``refreshed`` and ``refresh_failed``
     what ran behind such answers.
@@ -84,6 +90,7 @@ class CacheStats:
     kind: str
     entries: int
     bytes: int
+    restricted: int
     max_bytes: int | None
     hits: int
     stale: int
@@ -102,21 +109,65 @@ class CacheStats:
         return {**asdict(self), "hit_ratio": self.hit_ratio}
 
 
-async def entries(store: CacheStore, *, now: float, limit: int | None = None) -> list[EntryView]:
-    """Entries by key, ``limit`` at most. Raises ``StoreUnavailable``."""
-    found: list[EntryView] = []
-    async for stored in store.entries():
-        if limit is not None and len(found) >= limit:
-            break
-        found.append(view(stored, now=now))
-    return sorted(found, key=lambda entry: entry.key)
+class Withheld(NamedTuple):
+    """An entry of a restricted capability: there is one, and nothing else of it is told.
+
+    Where it is no result (``cache.family``) not even that.
+    """
+
+    dataset: str
+    capability: str
+    is_result: bool
 
 
-async def show(store: CacheStore, key: str, *, now: float) -> EntryView | None:
-    """The entry of a key, or of the only key that ends with ``key``; ``None`` where there is none."""
-    matches = [stored async for stored in store.entries() if stored.key == key or stored.key.endswith(key)]
-    exact = [stored for stored in matches if stored.key == key] or matches
-    return view(exact[0], now=now) if len(exact) == 1 else None
+Known = Mapping[tuple[str, str], Sensitivity]
+"""How sensitive capabilities are as their descriptors here say, by (dataset, capability) as in a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """What is at hand to judge what may be shown: secrets by their kid, and descriptors."""
+
+    keys: Mapping[str, CacheKeys] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, keys: Iterable[CacheKeys], known: Known = MappingProxyType({})) -> AtHand:
+        return cls({one.kid: one for one in keys}, known)
+
+
+def told(stored: StoredEntry, at_hand: AtHand, *, now: float) -> EntryView | Withheld:
+    """What an operator may be told of one entry.
+
+    It is withheld where the descriptor, or a header that is proven, says that it is restricted. It
+    is shown where a proven header says that it is not; where its secret is not at hand, where
+    descriptor and header both do. Of everything else there is a mention without any digest, so
+    that who writes to the store can neither show nor hide an entry.
+    """
+    parts = parse_key(stored.key)
+    if parts is None:
+        problem = "the key is not one this cache makes"
+        return EntryView(printable(stored.key), "", "", stored_bytes=stored.stored_bytes, problem=problem)
+    place = parts.dimensions["dataset"], parts.dimensions["capability"]
+    try:
+        header = read_header(stored.head, key=stored.key)
+    except EntryError as error:
+        return _mention(place, str(error))
+    keys, known = at_hand.keys.get(header.kid), at_hand.known.get(place)
+    if keys is not None and not is_proven(header, key=stored.key, keys=keys):
+        return _mention(place, "the header is not as it was sealed")
+    says_restricted = header.dimensions["sensitivity"] == Sensitivity.RESTRICTED
+    if known is Sensitivity.RESTRICTED or (keys is not None and says_restricted):
+        return Withheld(*place, is_result=not header.template.startswith(INDEX))
+    if keys is None and (known is None or says_restricted):
+        return _mention(place, "nothing here proves what it is: neither its secret nor its capability is known")
+    return _view(stored, header, parts.partition_id, parts.intent_id, now)
+
+
+def _mention(place: tuple[str, str], problem: str) -> EntryView:
+    dataset, capability = place
+    held = {"dataset": dataset, "capability": capability}
+    return EntryView(f"(an entry of {dataset} {capability})", "", "", dimensions=held, problem=problem)
 
 
 def diff(
@@ -147,14 +198,23 @@ def _hidden(left: Mapping[str, str], right: Mapping[str, str]) -> list[Differenc
     return [Difference(name, left[name], right[name]) for name in names if left[name] != right[name]]
 
 
-async def stats(store: CacheStore) -> CacheStats:
+async def stats(store: CacheStore, at_hand: AtHand, *, now: float) -> CacheStats:
     """Entries, bytes and the counters of all processes. Raises ``StoreUnavailable``."""
     raw = await store.stats()
+    entries = size = restricted = 0
+    async for stored in store.entries():
+        entry = told(stored, at_hand, now=now)
+        if isinstance(entry, Withheld):
+            restricted += entry.is_result
+            continue
+        entries += 1
+        size += entry.stored_bytes
     reasons = {reason: raw.counters.get(reason, 0) for reason in MISS_REASONS}
     return CacheStats(
         kind=raw.kind,
-        entries=raw.entries,
-        bytes=raw.bytes,
+        entries=entries,
+        bytes=size,
+        restricted=restricted,
         max_bytes=raw.max_bytes,
         hits=raw.counters.get("hit", 0),
         stale=raw.counters.get("stale", 0),
@@ -164,26 +224,6 @@ async def stats(store: CacheStore) -> CacheStats:
         refresh_failed=raw.counters.get("refresh_failed", 0),
         miss_reasons=reasons,
     )
-
-
-def view(stored: StoredEntry, *, now: float) -> EntryView:
-    """One stored entry as it may be shown."""
-    parts = parse_key(stored.key)
-    if parts is None:
-        problem = "the key is not one this cache makes"
-        return EntryView(printable(stored.key), "", "", stored_bytes=stored.stored_bytes, problem=problem)
-    try:
-        header = read_header(stored.head, key=stored.key)
-    except EntryError as error:
-        return EntryView(
-            stored.key,
-            parts.partition_id,
-            parts.intent_id,
-            dimensions=dict(parts.dimensions),
-            stored_bytes=stored.stored_bytes,
-            problem=str(error),
-        )
-    return _view(stored, header, parts.partition_id, parts.intent_id, now)
 
 
 def printable(key: str) -> str:

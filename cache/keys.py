@@ -1,7 +1,8 @@
-"""One secret, five kinds of subkeys (HKDF-SHA256, RFC 5869).
+"""One secret, six kinds of subkeys (HKDF-SHA256, RFC 5869).
 
 K1 makes partitions, K2 makes intents, K3 makes one data key per partition, K4 the digests of
-single parts of a scope, which are sealed with an entry, K5 what a leader says of itself. Whoever reads keys and headers without
+single parts of a scope, which are sealed with an entry, K5 what a leader says of itself, K6 the proof
+of a header. Whoever reads keys and headers without
 the secret can neither read nor guess a scope or an argument.
 
 There may be several secrets. Under the first, the current one, results are looked up and
@@ -31,7 +32,7 @@ ID_HEX: Final = 32
 KID_HEX: Final = 8
 SECRET_FILE: Final = "cache.secret"  # noqa: S105 - a file name
 _INFO: Final = b"dataset-agent/cache/1/"
-_SUBKEYS: Final = (b"partition", b"intent", b"data", b"part", b"lease")
+_SUBKEYS: Final = (b"partition", b"intent", b"data", b"part", b"lease", b"header")
 _MAX_FILE: Final = 1_024
 _HEX: Final = re.compile(rf"[0-9a-fA-F]{{{2 * SECRET_BYTES}}}")
 
@@ -43,13 +44,16 @@ class CacheKeys:
     entry that was sealed with it.
     """
 
-    def __init__(self, kid: str, partition: bytes, intent: bytes, data: bytes, part: bytes, lease: bytes) -> None:
+    def __init__(
+        self, kid: str, partition: bytes, intent: bytes, data: bytes, part: bytes, lease: bytes, header: bytes
+    ) -> None:
         self.kid = kid
         self._partition = partition
         self._intent = intent
         self._data = data
         self._part = part
         self._lease = lease
+        self._header = header
         self.cipher = lru_cache(maxsize=512)(self._cipher)
 
     @classmethod
@@ -75,6 +79,10 @@ class CacheKeys:
     def lease_id(self, message: bytes) -> str:
         """128 bits in hex of HMAC(K5, message)."""
         return hmac.digest(self._lease, message, "sha256").hex()[:ID_HEX]
+
+    def header_id(self, message: bytes) -> str:
+        """128 bits in hex of HMAC(K6, message)."""
+        return hmac.digest(self._header, message, "sha256").hex()[:ID_HEX]
 
     def _cipher(self, partition_id: str) -> AESGCM:
         """AES-256-GCM under the partition's own key, so that no key sees 2**32 random nonces.

@@ -10,10 +10,11 @@ from typing import Final
 
 from cache.entry import EntryError, sealed_parts, split
 from cache.family import INDEX
-from cache.inspect import EntryView, view
+from cache.inspect import AtHand, EntryView, Withheld, told
 from cache.keys import CacheKeys
 from cache.partition import parse_key
 from cache.store import CacheStore
+from contract.scope import Sensitivity
 
 SHOWN: Final = 3
 _OPENED: Final = 16
@@ -46,7 +47,12 @@ class Near:
 
 
 async def nearest(store: CacheStore, sought: Sought, *keys: CacheKeys, now: float) -> tuple[Near, ...]:
-    """The entries that differ in least, the nearest first; nothing of a restricted one. Raises ``StoreUnavailable``."""
+    """The entries that differ in least, the nearest first; nothing of a restricted one. Raises ``StoreUnavailable``.
+
+    What is sought is of a capability that is not restricted.
+    """
+    place = sought.dimensions["dataset"], sought.dimensions["capability"]
+    at_hand = AtHand.of(keys, {place: Sensitivity.INTERNAL})
     held: list[EntryView] = []
 
     partition = sought.key.rpartition(":")[0]
@@ -56,18 +62,17 @@ async def nearest(store: CacheStore, sought: Sought, *keys: CacheKeys, now: floa
         return entry.key != sought.key, plain, entry.key.rpartition(":")[0] != partition, entry.key
 
     async for stored in store.entries():
-        entry = view(stored, now=now)
-        same = (entry.dimensions.get("dataset"), entry.dimensions.get("capability")) == (
-            sought.dataset,
-            sought.capability,
-        )
-        if not same or entry.problem is not None or entry.restricted or (entry.template or "").startswith(INDEX):
+        entry = told(stored, at_hand, now=now)
+        if isinstance(entry, Withheld) or entry.problem is not None or (entry.template or "").startswith(INDEX):
+            continue
+        if (entry.dimensions["dataset"], entry.dimensions["capability"]) != place:
             continue
         held.append(entry)
         if len(held) >= 2 * _OPENED:
             held = nsmallest(_OPENED, held, key=distance)
-    by_kid = {one.kid: one for one in keys}
-    found = [await _compared(store, entry, sought, by_kid, now) for entry in nsmallest(_OPENED, held, key=distance)]
+    found = [
+        await _compared(store, entry, sought, at_hand.keys, now) for entry in nsmallest(_OPENED, held, key=distance)
+    ]
     return tuple(nsmallest(SHOWN, found, key=lambda near: (len(near.differs), near.entry.key)))
 
 

@@ -76,6 +76,12 @@ class Partition:
     place: str = field(repr=False, compare=False)
     """How every key inside it begins."""
 
+    def named(self, key: str) -> str:
+        """A key inside it for a log line: of a restricted capability it says that somebody asked."""
+        if not self.restricted:
+            return key
+        return f"(of {self.dimensions['dataset']} {self.dimensions['capability']}, which is restricted)"
+
     def part_ids(self, keys: CacheKeys) -> dict[str, str]:
         """A keyed digest of each part that no plain dimension shows: what is sealed with an entry, to explain a miss."""
         return {name: keys.part_id(name, encode(self.scope[name])) for name in HIDDEN if name in self.scope}

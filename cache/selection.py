@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from cache.inspect import EntryView, view
+from cache.inspect import AtHand, EntryView, Withheld, told
 from cache.partition import plain
 from cache.store import CacheStore
 
@@ -58,6 +58,11 @@ class Selection:
             and (not self.problem or entry.problem is not None)
         )
 
+    def takes_withheld(self, entry: Withheld) -> bool:
+        """Of a restricted entry only dataset and capability are compared: whatever else was would be told by the number."""
+        place = {"dataset": entry.dataset, "capability": entry.capability}
+        return all(plain(self.dimensions[word]) == held for word, held in place.items() if word in self.dimensions)
+
     @property
     def is_everything(self) -> bool:
         return self == Selection()
@@ -81,7 +86,7 @@ def plain_policy(policy: str, held: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """``entries`` are the first of ``matched``. Of restricted capabilities there are only numbers, by (dataset, capability)."""
+    """``entries`` are the first of ``matched``. Of restricted capabilities there are only numbers of results, by (dataset, capability)."""
 
     entries: tuple[EntryView, ...]
     matched: int
@@ -96,16 +101,19 @@ class Listing:
         return {"entries": entries, "matched": self.matched, "restricted": counts}
 
 
-async def listing(store: CacheStore, chosen: Selection, *, now: float, sort: Sort, limit: int) -> Listing:
+async def listing(
+    store: CacheStore, chosen: Selection, at_hand: AtHand, *, now: float, sort: Sort, limit: int
+) -> Listing:
     """The first ``limit`` entries in an order, in memory for no more than twice as many. Raises ``StoreUnavailable``."""
     rank, held, matched = _RANKS[sort], list[EntryView](), 0
     restricted: Counter[tuple[str, str]] = Counter()
     async for stored in store.entries():
-        entry = view(stored, now=now)
-        if not chosen.takes(entry):
+        entry = told(stored, at_hand, now=now)
+        if isinstance(entry, Withheld):
+            if entry.is_result and chosen.takes_withheld(entry):
+                restricted[entry.dataset, entry.capability] += 1
             continue
-        if entry.restricted:
-            restricted[entry.dimensions["dataset"], entry.dimensions["capability"]] += 1
+        if not chosen.takes(entry):
             continue
         matched += 1
         held.append(entry)
@@ -114,17 +122,17 @@ async def listing(store: CacheStore, chosen: Selection, *, now: float, sort: Sor
     return Listing(tuple(heapq.nsmallest(limit, held, key=rank)), matched, restricted)
 
 
-async def one_of(store: CacheStore, end: str, *, now: float) -> tuple[EntryView | None, int]:
+async def one_of(store: CacheStore, end: str, at_hand: AtHand, *, now: float) -> tuple[EntryView | None, int]:
     """The entry of a key, or of the only key that ends with ``end``; and how many there are that end so.
 
-    Those of restricted capabilities are not there. Raises ``StoreUnavailable``.
+    Those of restricted capabilities, and what is only mentioned, are not there. Raises ``StoreUnavailable``.
     """
     found, number = None, 0
     async for stored in store.entries():
         if not end or not stored.key.endswith(end):
             continue
-        entry = view(stored, now=now)
-        if entry.restricted:
+        entry = told(stored, at_hand, now=now)
+        if isinstance(entry, Withheld) or not entry.is_named:
             continue
         if stored.key == end:
             return entry, 1

@@ -33,10 +33,11 @@ class Tally:
         return dict(self._totals)
 
     def count(self, event: str, outcome: CacheOutcome) -> None:
-        """``outcome`` is what the event comes to; one that may not be told is not ``seen``."""
-        if outcome.outcome != "WITHHELD":
-            self.seen(event)
+        """``outcome`` is what the event comes to; one that may not be told is in ``totals`` alone, which nobody is told."""
         self._totals[event] += 1
+        if outcome.outcome == "WITHHELD":
+            return
+        self.seen(event)
         self._unflushed[event] += 1
         if self._timer is None:
             # Beside the request, not in it: a lookup stays one round trip.

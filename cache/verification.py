@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
 
 from cache.entry import MAGIC, EntryError, open_sealed, read_header, split
-from cache.inspect import printable, view
+from cache.inspect import AtHand, EntryView, Known, Withheld, told
 from cache.keys import CacheKeys
 from cache.partition import parse_key
 from cache.selection import Selection
 from cache.store import CacheStore, StoredEntry
-from contract.scope import Sensitivity
 
 Tell = Callable[[int], None]
 """Told how many entries have been looked at."""
@@ -39,8 +39,8 @@ class State(StrEnum):
 class VerifyReport:
     """How many entries there are of each state. ``opened`` and ``other_secret`` count by the kid of the secret.
 
-    ``damaged`` and ``foreign`` name up to a thousand each, the damaged ones of restricted
-    capabilities by no more than dataset and capability.
+    ``damaged`` and ``foreign`` name up to a thousand each, as ``inspect.told`` does: where the header is not
+    proven, and of restricted capabilities, by no more than dataset and capability.
     """
 
     checked: int
@@ -62,15 +62,21 @@ class VerifyReport:
         }
 
 
-async def verify(store: CacheStore, *keys: CacheKeys, now: float, tell: Tell | None = None) -> VerifyReport:
+async def verify(
+    store: CacheStore,
+    *keys: CacheKeys,
+    now: float,
+    known: Known = MappingProxyType({}),
+    tell: Tell | None = None,
+) -> VerifyReport:
     """Open every entry; no row is handed out. Raises ``StoreUnavailable``."""
-    by_kid = {one.kid: one for one in keys}
+    at_hand = AtHand.of(keys, known)
     counts: Counter[State] = Counter()
     kids: dict[State, Counter[str]] = {State.OPENED: Counter(), State.OTHER_SECRET: Counter()}
     named: dict[State, list[str]] = {State.DAMAGED: [], State.FOREIGN: []}
     checked = 0
     async for stored in store.entries():
-        found = await judge(store, stored, by_kid, now=now)
+        found = await judge(store, stored, at_hand.keys, now=now)
         if found is None:
             continue
         state, kid = found
@@ -79,7 +85,7 @@ async def verify(store: CacheStore, *keys: CacheKeys, now: float, tell: Tell | N
         if state in kids:
             kids[state][kid] += 1
         elif len(named[state]) < _MOST_NAMED:
-            named[state].append(_name(stored))
+            named[state].append(_name(stored, at_hand, now))
         if tell is not None:
             tell(checked)
     return VerifyReport(
@@ -115,7 +121,10 @@ async def judge(
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """How many entries were chosen, and how many of them were removed: none in a dry run."""
+    """How many entries were chosen, and how many of them were removed: none in a dry run.
+
+    Of restricted capabilities these are results.
+    """
 
     matched: int
     removed: int
@@ -123,7 +132,8 @@ class Purged:
 
 async def purge(
     store: CacheStore,
-    chosen: Selection = Selection(),  # noqa: B008 - frozen
+    chosen: Selection,
+    at_hand: AtHand,
     *,
     now: float,
     damaged_by: Mapping[str, CacheKeys] | None = None,
@@ -132,39 +142,53 @@ async def purge(
 ) -> Purged:
     """Remove the entries that were chosen; with ``damaged_by``, of those only what is damaged or foreign to these keys.
 
+    Restricted ones are chosen by dataset and capability alone: by whatever else is asked for, all of these
+    go, for a number would tell which have it; and none as expired, or as one that does not read.
     Raises ``StoreUnavailable``: what was removed until then stays so.
     """
     matched = removed = looked = 0
-    doomed: list[str] = []
+    doomed, uncounted = list[str](), list[str]()
     async for stored in store.entries():
         looked += 1
         if tell is not None:
             tell(looked)
-        if not chosen.takes(view(stored, now=now)):
+        entry = told(stored, at_hand, now=now)
+        if not _is_meant(chosen, entry):
             continue
         if damaged_by is not None:
             found = await judge(store, stored, damaged_by, now=now)
             if found is None or found[0] not in (State.DAMAGED, State.FOREIGN):
                 continue
-        matched += 1
+        counted = not isinstance(entry, Withheld) or entry.is_result
+        matched += counted
         if not dry_run:
-            doomed.append(stored.key)
-        if len(doomed) >= _BATCH:
-            removed += await store.delete(doomed)
-            doomed.clear()
-    if doomed:
-        removed += await store.delete(doomed)
-    return Purged(matched, removed)
+            (doomed if counted else uncounted).append(stored.key)
+        if len(doomed) + len(uncounted) >= _BATCH:
+            removed += await _deleted(store, doomed, uncounted)
+    return Purged(matched, removed + await _deleted(store, doomed, uncounted))
 
 
-def _name(stored: StoredEntry) -> str:
-    try:
-        dimensions = read_header(stored.head, key=stored.key).dimensions
-    except EntryError:
-        return printable(stored.key)
-    if dimensions["sensitivity"] == Sensitivity.RESTRICTED:
-        return f"(an entry of {dimensions['dataset']} {dimensions['capability']}, which is restricted)"
-    return printable(stored.key)
+def _is_meant(chosen: Selection, entry: EntryView | Withheld) -> bool:
+    if isinstance(entry, Withheld):
+        return chosen.takes_withheld(entry) and not chosen.expired and not chosen.problem
+    return chosen.takes(entry)
+
+
+async def _deleted(store: CacheStore, counted: list[str], uncounted: list[str]) -> int:
+    """How many of ``counted`` there were; both are empty afterwards."""
+    if uncounted:
+        await store.delete(uncounted)
+    number = await store.delete(counted) if counted else 0
+    counted.clear()
+    uncounted.clear()
+    return number
+
+
+def _name(stored: StoredEntry, at_hand: AtHand, now: float) -> str:
+    entry = told(stored, at_hand, now=now)
+    if isinstance(entry, Withheld):
+        return f"(an entry of {entry.dataset} {entry.capability}, which is restricted)"
+    return entry.key
 
 
 def _opens(entry: bytes, key: str, partition_id: str, keys: CacheKeys) -> bool:

@@ -14,7 +14,9 @@ import typer
 from rich.text import Text
 
 from cache import inspect
+from cache.keys import load_keys
 from cache.opening import open_store
+from cache.selection import Selection, Sort, listing
 from contract.result import ResultDocument
 from contract.settings import Settings
 from contract.verdict import Reason, Verdict
@@ -155,7 +157,8 @@ async def _edited(story: Story, settings: Settings) -> None:
 async def _entries(settings: Settings) -> list[inspect.EntryView]:
     store = open_store(settings)
     try:
-        return await inspect.entries(store, now=time.time())
+        at_hand = inspect.AtHand.of(load_keys(settings))
+        return list((await listing(store, Selection(), at_hand, now=time.time(), sort=Sort.KEY, limit=100)).entries)
     finally:
         await store.close()
 

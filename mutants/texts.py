@@ -359,7 +359,7 @@ _OPERATED: Final = (
 _TOLD: Final = (
     Text(_MEASURES, "the time of a restricted call", "        if restricted:\n", "        if not decision:\n"),
     Text(_MEASURES, "the lookup of a restricted call", "steps.seconds[_FIND] = steps.seconds[_RUN] = 0.0", "pass"),
-    Text("cache/tally.py", "an event of a restricted capability", 'if outcome.outcome != "WITHHELD":', "if True:"),
+    Text("cache/tally.py", "an event of a restricted capability", 'if outcome.outcome == "WITHHELD":', "if False:"),
     Text(_ROOT_MEASURES, "the time of a restricted asking", "        if not restricted:\n", "        if True:\n"),
     Text(_ROOT_MEASURES, "the time of a restricted call", 'restricted and node == "execute"', "False"),
 )
@@ -417,6 +417,32 @@ _STALE: Final = (
     Text(_REFRESHES, "refreshes without end", " or len(self._running) >= self._most", ""),
     Text(_REFRESHES, "a refresh after the end", "if self._closed or ", "if "),
 )
+_SHOWN: Final = "cache/inspect.py"
+_CHOSEN: Final = "cache/selection.py"
+_PURGED: Final = "cache/verification.py"
+_WITHHELD: Final = (
+    Text(_SHOWN, "what a descriptor says is restricted", "known is Sensitivity.RESTRICTED or ", ""),
+    Text(_SHOWN, "what a proven header says is restricted", " or (keys is not None and says_restricted)", ""),
+    Text(_SHOWN, "a header that is not proven", "keys is not None and not is_proven(", "False and not is_proven("),
+    Text(_SHOWN, "an entry that nothing here tells of", "(known is None or says_restricted)", "says_restricted"),
+    Text(_SHOWN, "a header that is not believed", "(known is None or says_restricted)", "known is None"),
+    Text(_SHOWN, "a list in a count", "is_result=not header.template.startswith(INDEX)", "is_result=True"),
+    Text(
+        _CHOSEN,
+        "a count by every choice",
+        "if entry.is_result and chosen",
+        "if entry.is_result and not chosen.expired and chosen",
+    ),
+    Text(_CHOSEN, "the key of a mention", " or not entry.is_named", ""),
+    Text(_PURGED, "what is over, of restricted ones", " and not chosen.expired and not chosen.problem", ""),
+    Text("cache/entry.py", "a header of another key", 'key.encode() + b"\\x00" + read', "read"),
+    Text(
+        "cache/partition.py",
+        "the key of who asked, in a log",
+        "if not self.restricted:\n            return key\n",
+        "if True:\n            return key\n",
+    ),
+)
 _LEAD: Final = "cache/lead.py"
 _LEADING: Final = (
     Text(_LEAD, "a stranger's lease", " if hmac.compare_digest(tag, _tag(key, owner, beat, keys)) else None", ""),
@@ -439,6 +465,7 @@ _LEADING: Final = (
 )
 TEXTS: Final[tuple[Text, ...]] = (
     *_LEADING,
+    *_WITHHELD,
     *_STATE,
     *_KNOWLEDGE,
     *_ROWS,

@@ -6,6 +6,7 @@ numbers. Looking changes nothing: entries are read beside those who serve, and n
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,15 +15,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from cache import inspect
-from cache.inspect import EntryView
+from cache.inspect import AtHand, EntryView, Known
 from cache.keys import CacheKeys
 from cache.nearest import parts_of
 from cache.opening import CACHE_FILE, open_look, open_store
+from cache.partition import plain
 from cache.selection import Selection, Sort, listing, one_of
 from cache.store import CacheStore, StoreUnavailable
 from cache.verification import Tell, purge, verify
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
+from control_plane.registry import load_registry
 from remote_agent.admin_query import Asked, Purge
 
 if TYPE_CHECKING:
@@ -44,15 +47,19 @@ class CacheDesk:
     keys: Callable[[], tuple[CacheKeys, ...]]
     worlds: Worlds
     clock: Callable[[], float] = time.time
+    known: Callable[[], Known] | None = None
+    """How sensitive what is served is; ``None`` for what the files of the datasets folder say."""
 
     async def entries(self, chosen: Selection, *, sort: Sort, limit: int) -> dict[str, Any]:
         """``entries`` (``limit`` at most), how many ``matched``, and numbers of ``restricted`` ones."""
         async with self._looking() as store:
-            return (await listing(store, chosen, now=self.clock(), sort=sort, limit=limit)).to_json()
+            return (
+                await listing(store, chosen, await self._at_hand(), now=self.clock(), sort=sort, limit=limit)
+            ).to_json()
 
     async def stats(self) -> dict[str, Any]:
         async with self._looking() as store:
-            return (await inspect.stats(store)).to_json()
+            return (await inspect.stats(store, await self._at_hand(), now=self.clock())).to_json()
 
     async def show(self, key: str) -> dict[str, Any]:
         """Raises NOT_FOUND where no or several entries have such a key."""
@@ -75,7 +82,7 @@ class CacheDesk:
         keys = self.keys()
         async with self._looking() as store:
             tell = await _telling(store, progress)
-            report = await verify(store, *keys, now=self.clock(), tell=tell)
+            report = await verify(store, *keys, now=self.clock(), known=await self._known(), tell=tell)
         return {**report.to_json(), "kids": [one.kid for one in keys]}
 
     async def purge(self, wanted: Purge, progress: Progress | None = None) -> dict[str, Any]:
@@ -87,6 +94,7 @@ class CacheDesk:
             found = await purge(
                 store,
                 wanted.chosen,
+                await self._at_hand(),
                 now=self.clock(),
                 damaged_by=by_kid,
                 dry_run=wanted.dry_run,
@@ -115,11 +123,24 @@ class CacheDesk:
             )
 
     async def _one(self, store: CacheStore, key: str) -> EntryView:
-        entry, number = await one_of(store, key, now=self.clock())
+        entry, number = await one_of(store, key, await self._at_hand(), now=self.clock())
         if entry is None:
             told = f"{number} keys end with that: give more of it" if number else "there is no such entry"
             raise _fault(Category.NOT_FOUND, "entry", f"{told}; dataset-agent cache keys lists them")
         return entry
+
+    async def _at_hand(self) -> AtHand:
+        """Who has no secret judges by descriptors alone, and who has no descriptors by what a secret proves."""
+        try:
+            keys = self.keys()
+        except DatasetAgentError:
+            keys = ()
+        return AtHand.of(keys, await self._known())
+
+    async def _known(self) -> Known:
+        if self.known is not None:
+            return self.known()
+        return await asyncio.to_thread(_described, self.settings)
 
     async def _parts(
         self, store: CacheStore, left: EntryView, right: EntryView
@@ -157,6 +178,19 @@ class CacheDesk:
             _unavailable(error)
         finally:
             await _closed(store)
+
+
+def _described(settings: Settings) -> Known:
+    """As the files say now; nothing of a folder that cannot be read."""
+    try:
+        registry = load_registry(settings.datasets)
+    except DatasetAgentError:
+        return {}
+    return {
+        (plain(name), plain(capability.name)): capability.sensitivity
+        for name, manifest in registry.datasets.items()
+        for capability in manifest.capabilities
+    }
 
 
 async def _telling(store: CacheStore, progress: Progress | None) -> Tell | None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from cache.inspect import AtHand
 from cache.keys import CacheKeys
 from cache.nearest import Near, Sought, nearest
-from cache.partition import PLAIN, hidden_parts, partition
+from cache.partition import PLAIN, hidden_parts, partition, plain
 from cache.result_cache import ResultCache
 from cache.selection import Selection, Sort, listing
 from cache.store import CacheStore
 from contract.authority import Authority
 from contract.result import Limits
+from contract.scope import Sensitivity
 from contract.settings import Settings
 from contract.verdict import NotGranted
 from contract.zone import read_zone
@@ -66,7 +68,7 @@ async def explain(
         return told | _outcome("NONE", because, reason=stop.reason.value, verdict=stop.decision("").verdict.value)
     told |= {"verdict": decision.verdict.value}
     if call.restricted:
-        return told | await _restricted(asked, store, now)
+        return told | await _restricted(asked, store, keys, now)
     if not storable(call):
         because = "a result of this capability is never stored: it is not cacheable, not of equal rows, or another's"
         return told | _outcome("OFF", because, reason="not_stored")
@@ -167,8 +169,9 @@ def _near(near: Near) -> dict[str, Any]:
     }
 
 
-async def _restricted(asked: Asked, store: CacheStore, now: float) -> dict[str, Any]:
+async def _restricted(asked: Asked, store: CacheStore, keys: Sequence[CacheKeys], now: float) -> dict[str, Any]:
     chosen = Selection({"dataset": asked.dataset, "capability": asked.capability})
-    found = await listing(store, chosen, now=now, sort=Sort.KEY, limit=1)
+    at_hand = AtHand.of(keys, {(plain(asked.dataset), plain(asked.capability)): Sensitivity.RESTRICTED})
+    found = await listing(store, chosen, at_hand, now=now, sort=Sort.KEY, limit=1)
     because = "the capability is restricted: whether a result is stored tells that somebody asked"
     return {**_outcome("WITHHELD", because), "restricted": True, "entries": sum(found.restricted.values())}

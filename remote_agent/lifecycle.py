@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from cache.inspect import Known
 from cache.keys import CacheKeys, load_secrets
 from cache.opening import open_cache
+from cache.partition import plain
 from contract.bearer_token import BearerToken
 from contract.errors import Component, DatasetAgentError
 from contract.key_ring import take_over
@@ -181,7 +183,14 @@ class Lifecycle:
         async def served(_: str) -> AsyncIterator[World]:
             yield self.service.world
 
-        return CacheDesk(self.settings, lambda: self.cache_keys, served, lambda: self.service.clock())
+        def known() -> Known:
+            return {
+                (plain(dataset), plain(name)): capability.descriptor.sensitivity
+                for dataset, held in self.service.world.datasets.items()
+                for name, capability in held.capabilities.items()
+            }
+
+        return CacheDesk(self.settings, lambda: self.cache_keys, served, lambda: self.service.clock(), known)
 
     def status(self) -> dict[str, Any]:
         """What is served now, for operators; no secret."""

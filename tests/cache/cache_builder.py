@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cache.inspect import AtHand, EntryView, told
+from cache.store import CacheStore
 from contract.result import Execution, Intent, ResultDocument
+from contract.scope import Sensitivity
 from tests.authority_builder import NOW
 
 # A busy machine may need longer than the product would wait.
@@ -30,3 +33,13 @@ def make_document(body: bytes = BODY, *, truncated: bool = False) -> ResultDocum
 
 def make_execution(started: float = NOW, *, execution_id: str = "exe-1") -> Execution:
     return Execution(execution_id, "duckdb", "job-9", "LOCAL", started, started + 0.25)
+
+
+SEEN = AtHand(known={("purification-batches", "batch_yield"): Sensitivity.INTERNAL})
+"""As who has no secret, and the descriptor of what these tests store."""
+
+
+async def views(store: CacheStore, *, now: float, at_hand: AtHand = SEEN) -> list[EntryView]:
+    """What is told of every entry that is not withheld, by key."""
+    found = [told(stored, at_hand, now=now) async for stored in store.entries()]
+    return sorted([entry for entry in found if isinstance(entry, EntryView)], key=lambda entry: entry.key)

@@ -23,11 +23,12 @@ from cache.lead import mark
 from cache.partition import KEY_PREFIX
 from cache.redis_store import COUNTERS, RedisStore
 from cache.result_cache import Hit, Miss, ResultCache
+from cache.selection import Selection
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
 from cache.verification import purge, verify
 from tests.authority_builder import NOW, make_authority
-from tests.cache.cache_builder import PATIENCE_S, make_document, make_execution, make_intent
+from tests.cache.cache_builder import PATIENCE_S, SEEN, make_document, make_execution, make_intent, views
 
 AUTHORITY, INTENT = make_authority(), make_intent()
 LEASE = f"{KEY_PREFIX}{{p}}:l:i"
@@ -61,14 +62,14 @@ async def check_only_a_miss(results: ResultCache, keys: CacheKeys, *, listed: bo
         assert isinstance(found, Miss)
         assert found.reason in ("absent", "integrity")
     if listed:
-        (shown,) = await inspect.entries(store, now=NOW)
+        (shown,) = await views(store, now=NOW)
         assert shown.problem is not None
         json.dumps(shown.to_json())
         assert await spoilt(store, keys) == 1
-    assert (await inspect.stats(store)).entries == int(listed)
+    assert (await inspect.stats(store, SEEN, now=NOW)).entries == int(listed)
     await keep(results)
     assert isinstance(await find(results), Hit)
-    assert (await purge(store, now=NOW)).removed == 1
+    assert (await purge(store, Selection(), SEEN, now=NOW)).removed == 1
     assert [entry async for entry in store.entries()] == []
 
 
@@ -157,7 +158,7 @@ async def test_redis_counters_of_any_type_stop_nothing(on_redis: ResultCache, va
     await keep(on_redis)
     assert isinstance(await find(on_redis), Hit)
     assert on_redis.store is not None
-    stats = await inspect.stats(on_redis.store)
+    stats = await inspect.stats(on_redis.store, SEEN, now=NOW)
     assert (stats.entries, stats.hits) == (1, 0)
 
 
@@ -171,7 +172,7 @@ async def test_a_redis_counter_that_does_not_count_spoils_no_other(
         await on_redis.flush()
         await on_redis.flush()
     assert on_redis.store is not None
-    stats = await inspect.stats(on_redis.store)
+    stats = await inspect.stats(on_redis.store, SEEN, now=NOW)
     assert (stats.hits, stats.miss_reasons["absent"]) == (0, 3)
 
 
@@ -182,11 +183,11 @@ async def test_foreign_redis_keys_are_listed_unread_and_can_be_purged(
     valkey.rpush(b"dsc:1:{x}:e:" + suffix, "x")
     store = on_redis.store
     assert store is not None
-    (shown,) = await inspect.entries(store, now=NOW)
+    (shown,) = await views(store, now=NOW)
     assert shown.problem is not None
     assert shown.key.isprintable()
     assert await spoilt(store, keys) == 1
-    assert (await purge(store, now=NOW)).removed == 1
+    assert (await purge(store, Selection(), SEEN, now=NOW)).removed == 1
     assert valkey.dbsize() == 0
 
 
@@ -290,7 +291,7 @@ async def test_a_sqlite_column_of_any_type_neither_raises_nor_serves_longer(
     late = await on_sqlite.find(AUTHORITY, INTENT, freshness_class="standard", max_age_s=None, now=NOW + 61)
     assert isinstance(late, Miss)
     await store.count({})
-    (shown,) = await inspect.entries(store, now=NOW)
+    (shown,) = await views(store, now=NOW)
     assert shown.problem is None
     assert shown.hits is None or shown.hits >= 0
     await keep(on_sqlite)
@@ -305,12 +306,12 @@ async def test_sqlite_keys_of_any_type_are_listed_unread_and_can_be_purged(
     file.run(f"INSERT INTO entries (key, exp, used, entry) VALUES ({key}, 9e9, 0, x'00')")
     store = on_sqlite.store
     assert store is not None
-    shown = await inspect.entries(store, now=NOW)
+    shown = await views(store, now=NOW)
     assert sorted(entry.problem is None for entry in shown) == [False, True]
     assert all(entry.key.isprintable() for entry in shown)
     report = await verify(store, keys, now=NOW)
     assert (report.checked, len(report.foreign)) == (2, 1)
-    assert (await purge(store, now=NOW)).removed == 2
+    assert (await purge(store, Selection(), SEEN, now=NOW)).removed == 2
 
 
 @pytest.mark.parametrize("column", ["exp", "used"])
@@ -340,7 +341,7 @@ async def test_sqlite_counters_of_any_type_stop_nothing(on_sqlite: ResultCache, 
     await find(on_sqlite)
     await on_sqlite.flush()
     assert on_sqlite.store is not None
-    stats = await inspect.stats(on_sqlite.store)
+    stats = await inspect.stats(on_sqlite.store, SEEN, now=NOW)
     assert stats.miss_reasons["absent"] == 1
     json.dumps(stats.to_json())
 

@@ -14,14 +14,23 @@ from cache.inspect import EntryView
 from cache.keys import CacheKeys
 from cache.redis_store import RedisStore
 from cache.result_cache import ResultCache
-from cache.selection import Selection
+from cache.selection import Selection, one_of
 from cache.sqlite_store import SqliteStore
 from cache.store import CacheStore
 from cache.verification import Purged, purge, verify
 from contract.authority import Authority
 from contract.scope import Sensitivity
 from tests.authority_builder import NOW, make_authority
-from tests.cache.cache_builder import AS_OF, PATIENCE_S, TEMPLATE, make_document, make_execution, make_intent
+from tests.cache.cache_builder import (
+    AS_OF,
+    PATIENCE_S,
+    SEEN,
+    TEMPLATE,
+    make_document,
+    make_execution,
+    make_intent,
+    views,
+)
 
 
 async def keep(results: ResultCache, authority: Authority | None = None, **arguments: Any) -> str:
@@ -35,7 +44,7 @@ async def keep(results: ResultCache, authority: Authority | None = None, **argum
 
 async def test_an_entry_shows_its_dimensions_age_expiry_and_size(results: ResultCache, store: CacheStore) -> None:
     key = await keep(results)
-    (entry,) = await inspect.entries(store, now=NOW + 20)
+    (entry,) = await views(store, now=NOW + 20)
     assert entry.key == key
     assert entry.dimensions["dataset"] == "purification-batches"
     assert entry.dimensions["principal_class"] == "process_engineer"
@@ -44,23 +53,6 @@ async def test_an_entry_shows_its_dimensions_age_expiry_and_size(results: Result
     assert entry.stored_bytes > entry.size
     assert entry.problem is None
     assert not entry.expired
-
-
-async def test_a_limit_bounds_a_listing(results: ResultCache, store: CacheStore) -> None:
-    for number in range(5):
-        await keep(results, n=number)
-    assert len(await inspect.entries(store, now=NOW, limit=3)) == 3
-
-
-async def test_a_key_or_its_unambiguous_end_shows_one_entry(results: ResultCache, store: CacheStore) -> None:
-    key = await keep(results, n=1)
-    await keep(results, n=2)
-    for name in (key, key[-12:]):
-        shown = await inspect.show(store, name, now=NOW)
-        assert shown is not None
-        assert shown.key == key
-    assert await inspect.show(store, "", now=NOW) is None
-    assert await inspect.show(store, "nothing", now=NOW) is None
 
 
 SECRETS = ["issuer-SECRET", "tenant-SECRET", "subject-SECRET", "name-SECRET", "scope-SECRET", "column-SECRET"]
@@ -88,11 +80,11 @@ async def test_no_scope_argument_principal_or_row_is_in_any_output(
         await results.find(authority, intent, freshness_class="standard", max_age_s=None, now=NOW)
         await results.keep(authority, intent, document, execution, freshness_class="standard", reuse_s=60, now=NOW)
     await results.flush()
-    (entry,) = await inspect.entries(store, now=NOW)
-    shown = await inspect.show(store, entry.key, now=NOW)
+    (entry,) = await views(store, now=NOW)
+    shown, _ = await one_of(store, entry.key, SEEN, now=NOW)
     report = await verify(store, keys, now=NOW)
     other = replace(entry, partition="0" * 32)
-    outputs = [entry.to_json(), shown and shown.to_json(), (await inspect.stats(store)).to_json()]
+    outputs = [entry.to_json(), shown and shown.to_json(), (await inspect.stats(store, SEEN, now=NOW)).to_json()]
     text = json.dumps(outputs) + repr((entry, shown, report, inspect.diff(entry, other), results.store, keys))
     assert "SECRET" not in text
     assert not re.search(r"\b(B001|job|exe-)\b", text)
@@ -109,13 +101,13 @@ async def test_no_file_of_the_sqlite_store_holds_what_must_not_be_read(tmp_path:
 async def test_inspection_needs_no_secret_and_sees_entries_of_any(store: CacheStore) -> None:
     for secret in (bytes(32), bytes(range(32))):
         await keep(ResultCache(store, CacheKeys.from_secret(secret)))
-    assert len(await inspect.entries(store, now=NOW)) == 2
+    assert len(await views(store, now=NOW)) == 2
 
 
 async def view_of(results: ResultCache, authority: Authority, **arguments: Any) -> EntryView:
     key = await keep(results, authority, **arguments)
     assert results.store is not None
-    shown = await inspect.show(results.store, key, now=NOW)
+    shown, _ = await one_of(results.store, key, SEEN, now=NOW)
     assert shown is not None
     return shown
 
@@ -146,7 +138,7 @@ async def test_stats_add_up_all_processes(results: ResultCache, store: CacheStor
         for authority in (make_authority(), make_authority(), make_authority(tenant="t2")):
             await cache.find(authority, make_intent(), freshness_class="standard", max_age_s=None, now=NOW)
         await cache.flush()
-    stats = await inspect.stats(store)
+    stats = await inspect.stats(store, SEEN, now=NOW)
     assert (stats.entries, stats.hits, stats.misses, stats.kept) == (1, 4, 2, 1)
     assert stats.miss_reasons["absent"] == 2
     assert stats.hit_ratio == pytest.approx(4 / 6)
@@ -155,13 +147,13 @@ async def test_stats_add_up_all_processes(results: ResultCache, store: CacheStor
 async def test_a_purge_takes_what_matches_and_leaves_the_rest(results: ResultCache, store: CacheStore) -> None:
     await keep(results)
     await keep(results, make_authority(policy_version="2026.2"))
-    assert await purge(store, Selection({"dataset": "other"}), now=NOW) == Purged(0, 0)
-    dry = await purge(store, Selection(policy="2026.2"), now=NOW, dry_run=True)
-    assert (dry, len(await inspect.entries(store, now=NOW))) == (Purged(1, 0), 2)
-    assert await purge(store, Selection(policy="2026.2"), now=NOW) == Purged(1, 1)
-    assert len(await inspect.entries(store, now=NOW)) == 1
-    assert await purge(store, now=NOW) == Purged(1, 1)
-    assert await inspect.entries(store, now=NOW) == []
+    assert await purge(store, Selection({"dataset": "other"}), SEEN, now=NOW) == Purged(0, 0)
+    dry = await purge(store, Selection(policy="2026.2"), SEEN, now=NOW, dry_run=True)
+    assert (dry, len(await views(store, now=NOW))) == (Purged(1, 0), 2)
+    assert await purge(store, Selection(policy="2026.2"), SEEN, now=NOW) == Purged(1, 1)
+    assert len(await views(store, now=NOW)) == 1
+    assert await purge(store, Selection(), SEEN, now=NOW) == Purged(1, 1)
+    assert await views(store, now=NOW) == []
 
 
 async def test_verify_names_the_entries_that_do_not_open(
@@ -185,7 +177,7 @@ async def test_what_somebody_else_wrote_is_reported_and_never_echoed(
     key = await keep(results)
     await store.put(key, head or b"x", exp=NOW + 60, now=NOW)
     await store.put("dsc:1:{\x1b[31mSECRET}:e:x", b"x", exp=NOW + 60, now=NOW)
-    listed = await inspect.entries(store, now=NOW)
+    listed = await views(store, now=NOW)
     assert all(entry.problem for entry in listed)
     assert len(listed) == 2
     text = "".join(f"{entry}" for entry in listed)
@@ -198,7 +190,7 @@ async def test_a_redis_listing_asks_only_for_heads(valkey: Redis, valkey_url: st
     await keep(results)
     valkey.config_resetstat()
     assert results.store is not None
-    await inspect.entries(results.store, now=NOW)
+    await views(results.store, now=NOW)
     raw = valkey.info("commandstats")
     assert isinstance(raw, dict)
     assert {name.removeprefix("cmdstat_") for name in raw} - {"info", "config|resetstat"} == {

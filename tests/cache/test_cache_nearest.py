@@ -18,7 +18,7 @@ from cache.store import CacheStore
 from contract.authority import Authority
 from contract.scope import Sensitivity
 from tests.authority_builder import NOW, make_authority
-from tests.cache.cache_builder import make_document, make_execution, make_intent
+from tests.cache.cache_builder import make_document, make_execution, make_intent, views
 
 OTHER = CacheKeys.from_secret(bytes(32))
 
@@ -125,7 +125,7 @@ async def test_digests_of_parts_hold_no_value_and_are_sealed(
     results: ResultCache, store: CacheStore, keys: CacheKeys
 ) -> None:
     key = await keep(results, make_authority(tenant="tenant-SECRET"), batch="B-SECRET")
-    (view,) = await inspect.entries(store, now=NOW)
+    (view,) = await views(store, now=NOW)
     parts = await parts_of(store, view, keys, now=NOW)
     assert parts is not None
     assert set(parts) == {*HIDDEN, "arguments"}
@@ -139,8 +139,8 @@ async def test_a_difference_of_two_entries_names_hidden_parts_where_the_secret_i
     results: ResultCache, store: CacheStore, keys: CacheKeys
 ) -> None:
     wanted = [await keep(results, make_authority()), await keep(results, make_authority(tenant="other"), n=2)]
-    views = {view.key: view for view in await inspect.entries(store, now=NOW)}
-    left, right = views[wanted[0]], views[wanted[1]]
+    by_key = {view.key: view for view in await views(store, now=NOW)}
+    left, right = by_key[wanted[0]], by_key[wanted[1]]
     parts = (await told(store, left, keys), await told(store, right, keys))
     assert [one.dimension for one in inspect.diff(left, right, parts)] == ["tenant", "arguments"]
     assert [one.dimension for one in inspect.diff(left, right)] == ["scope"]
@@ -164,7 +164,7 @@ async def test_an_entry_of_an_earlier_form_tells_no_parts(
     store: CacheStore, results: ResultCache, keys: CacheKeys
 ) -> None:
     key = await keep(results, make_authority())
-    (view,) = await inspect.entries(store, now=NOW)
+    (view,) = await views(store, now=NOW)
     entry = await store.get(key, now=NOW)
     assert entry is not None
     header, _ = split(entry)

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache.entry import EntryError, Header, open_sealed, seal, split
-from cache.inspect import show, stats
+from cache.inspect import stats
 from cache.keys import CacheKeys
 from cache.result_cache import Hit, Miss, ResultCache
+from cache.selection import one_of
 from cache.store import CacheStore
 from contract.authority import Authority
 from contract.scope import Sensitivity
 from tests.authority_builder import NOW, make_authority
-from tests.cache.cache_builder import make_document, make_execution, make_intent
+from tests.cache.cache_builder import SEEN, make_document, make_execution, make_intent
 
 INTENT = make_intent()
 REUSE_S, STALE_S = 60, 300
@@ -85,9 +86,10 @@ async def test_what_was_not_stored_to_be_answered_past_its_time_is_not(results: 
 async def test_a_restricted_capability_has_no_time_but_its_own(store: CacheStore, results: ResultCache) -> None:
     authority = make_authority(sensitivity=Sensitivity.RESTRICTED)
     await keep(results, authority=authority)
-    entry = await show(store, results.locate(authority, INTENT, freshness_class="60s").key, now=NOW)
+    entry = await store.get(results.locate(authority, INTENT, freshness_class="60s").key, now=NOW)
     assert entry is not None
-    assert (entry.fresh_for_s, entry.expires_in_s) == (60, 60)
+    header, _ = split(entry)
+    assert (header.exp, header.end) == (NOW + 60, NOW + 60)
     assert [await found(results, age, authority=authority) for age in (59, 60)] == ["WITHHELD", "expired"]
 
 
@@ -128,7 +130,7 @@ async def test_the_operator_sees_which_it_is_and_how_often(store: CacheStore, re
     key = results.locate(make_authority(), INTENT, freshness_class="60s").key
     states = []
     for age in (0, 60, 360):
-        entry = await show(store, key, now=NOW + age)
+        entry, _ = await one_of(store, key, SEEN, now=NOW + age)
         assert entry is not None
         states.append((entry.state, entry.fresh_for_s, entry.expires_in_s, entry.expired))
     assert states == [("fresh", 60, 360, False), ("stale", 0, 300, False), ("expired", -300, 0, True)]
@@ -136,7 +138,7 @@ async def test_the_operator_sees_which_it_is_and_how_often(store: CacheStore, re
         await found(results, age)
     results.refreshed(results.locate(make_authority(), INTENT, freshness_class="60s").told("MISS"), well=True)
     await results.flush()
-    told = await stats(store)
+    told = await stats(store, SEEN, now=NOW)
     assert (told.hits, told.stale, told.refreshed, told.refresh_failed) == (3, 2, 1, 0)
     assert told.miss_reasons["expired"] == 1
 
