@@ -112,6 +112,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,  # a path that is not there is 404, and is not said again in a header
         lifespan=_lifespan(handler, lifecycle, telling, mcp_door),
         middleware=[
             _metrics_door(lifecycle, telling),

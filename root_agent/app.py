@@ -61,6 +61,7 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        redirect_slashes=False,
         lifespan=lifespan,
         middleware=[_metrics_door(service)],
     )
