@@ -37,6 +37,38 @@ _STATE: Final = (
     Text(_SCRIPT, "an instant that is lowered", "not held or tonumber(held) < tonumber(ARGV[2])", "true"),
 )
 
+_DISCOVERY: Final = "control_plane/discovery.py"
+_LEXICAL: Final = "control_plane/lexical.py"
+_DISCOVERED: Final = (
+    Text(_DISCOVERY, "a capability that is prohibited", "and capability.name not in descriptor.prohibited", ""),
+    Text(_DISCOVERY, "a capability above clearance", "and capability.sensitivity.within(principal.clearance)", ""),
+    Text(_DISCOVERY, "a dataset of another tenant", " or principal.tenant != descriptor.tenant", ""),
+    Text(
+        _DISCOVERY,
+        "what is counted twice",
+        "(self._public & ~_bits(hidden)) | usable_bits",
+        "self._public | usable_bits",
+    ),
+    Text(
+        _DISCOVERY,
+        "words of a capability that is hidden",
+        "entry.public.union(item.name for item in capabilities)",
+        "frozenset(item.name for item in entry.descriptor.capabilities)",
+    ),
+    Text(_DISCOVERY, "that there is more than may be known", "replace(self, registered=self.known)", "self"),
+    Text(_LEXICAL, "matches of what is hidden", "        found &= known\n", ""),
+    Text(_LEXICAL, "words counted over what is hidden", "(bits & known).bit_count()", "bits.bit_count()"),
+    Text(
+        _LEXICAL,
+        "a slot for what may not be used",
+        "        if number in usable:\n            scores[number]",
+        "        if True:\n            scores[number]",
+    ),
+    Text("delegation/card_memory.py", "a card kept for longer than ours", "min(ttl, max(told", "max(0.0, max(told"),
+    Text("contract/identity.py", "a run of no session", "        _expect(self.adk, AdkIdentity)\n", ""),
+    Text("root_agent/catalogue.py", "the name of a hidden dataset", " if offer.public is not None}", "}"),
+)
+
 _KNOWN: Final = "grants/state_known.py"
 _STAMP: Final = "stamp = (version, self.connection.total_changes, modified)"
 _KNOWLEDGE: Final = (
@@ -468,6 +500,7 @@ TEXTS: Final[tuple[Text, ...]] = (
     *_WITHHELD,
     *_STATE,
     *_KNOWLEDGE,
+    *_DISCOVERED,
     *_ROWS,
     *_COLUMNS,
     *_GROUPED,

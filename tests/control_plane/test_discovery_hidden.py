@@ -110,6 +110,14 @@ def test_a_person_finds_by_what_they_may_use_and_is_on_no_public_card() -> None:
     assert index.public("unicorn", limit=5) == ()
 
 
+def test_who_may_use_more_than_is_public_is_told_of_one_dataset_and_not_of_two() -> None:
+    both = make_descriptor(raw_capability("read"), raw_capability("count"), dataset="plants", description="roses")
+    index = DiscoveryIndex([CatalogueEntry(both, "urn:a", "http://127.0.0.1:1", frozenset({"read"}))])
+    person = make_principal(entitlements={"plants": frozenset({"read", "count"})})
+    funnel = index.discover("roses", person, limit=5).funnel
+    assert (funnel.known, funnel.matching, funnel.admissible) == (1, 1, 1)
+
+
 def test_what_is_remembered_of_principals_is_bounded_and_forgetting_it_changes_no_result() -> None:
     chance = random.Random(1)
     catalogue = [
