@@ -129,9 +129,7 @@ def _believed(agent: TrustedAgent, listed: frozenset[str], offers: tuple[Offer, 
 def _named(beyond: Sequence[Offer]) -> str:
     """A few datasets by name, as far as anybody may know of them: who asks is told this."""
     public = sorted({offer.dataset for offer in beyond if offer.public is not None})
-    named = ", ".join(public[:_NAMED])
-    if not public:
-        return "datasets"
+    named = ", ".join(public[:_NAMED]) or "datasets"
     return f"{named} and {len(public) - _NAMED} more" if len(public) > _NAMED else named
 
 
