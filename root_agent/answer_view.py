@@ -175,7 +175,8 @@ def _cache(asking: Asking) -> dict[str, Any] | None:
         "derived": told.cache.derived,
         "as_of": told.result.as_of,
         "execution_id": told.execution.execution_id,
-    } | ({"age_s": _age(told)} if told.cache.outcome == "STALE" else {})
+        "age_s": _age(told) if told.cache.outcome == "STALE" else None,
+    }
 
 
 def _age(told: Predicate) -> float:

@@ -684,7 +684,7 @@ async def test_a_stored_result_counts_as_no_call_of_the_remotes_engine(
     view = to_json(await ask(root, world))
     assert (view["cache"]["outcome"], view["a2a_calls"]) == (outcome, [])
     assert last_row(world)["cache"] == outcome
-    assert view["cache"].get("age_s") == (0.0 if outcome == "STALE" else None)
+    assert view["cache"]["age_s"] == (0.0 if outcome == "STALE" else None)
 
 
 async def test_many_askings_at_once_do_not_meet(root: RootAgent, world: RootWorld) -> None:
