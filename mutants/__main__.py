@@ -177,7 +177,7 @@ NEAR: Final = {
     "cache/found.py": ("cache_stale", "cache_results"),
     "remote_agent/refresh.py": ("stale_calls",),
     "remote_agent/refreshes.py": ("stale_calls",),
-    "remote_agent/results.py": ("results_streamed", "results_fetched", "results_refused"),
+    "remote_agent/results.py": ("two_walls", "results_streamed", "results_fetched", "results_refused"),
     "remote_agent/results_door.py": ("results_refused", "results_fetched"),
     "remote_agent/results_range.py": ("results_fetched", "results_refused"),
     "remote_agent/results_release.py": (
@@ -200,6 +200,7 @@ NEAR: Final = {
     "remote_agent/spool_file.py": ("spool_chunks", "test_spool."),
     "remote_agent/spool_folder.py": ("test_spool.",),
     "root_agent/app.py": ("root_oidc",),
+    "root_agent/catalogue.py": ("root_catalogue",),
     "root_agent/hops.py": ("root_delegated",),
 }
 """Words in the names of test files that are written for a file of another name."""

@@ -188,6 +188,17 @@ async def test_what_is_not_believed_is_named_and_no_flood_of_it(
     )
 
 
+async def test_what_is_not_believed_and_on_no_public_card_is_not_named(
+    root: RootAgent, world: RootWorld, other: Other
+) -> None:
+    other.publish(shipped(RUNS), *copies(2))
+    other.served.card = signed(other.served.unsigned([], agent_id=OTHER_ID), other.signer)
+    listed(world, first(world), other.entry(RUNS))
+    answer = await ask(root, world, question=QUESTION)
+    (told,) = (away for away in answer.asking.unavailable if away.agent_id == OTHER_ID)
+    assert told.decision.rationale == f"{OTHER_ID} offers datasets, which trust.toml does not list for it"
+
+
 async def test_a_call_waits_for_no_card_but_that_of_the_agent_its_dataset_is_listed_for(
     root: RootAgent, world: RootWorld, other: Other, cards: NotedCards
 ) -> None:
