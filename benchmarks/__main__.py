@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from benchmarks import cache, calls, discovery, evidence, grants, queries, results, rubbish, state, workers
+from benchmarks import admission, cache, calls, discovery, evidence, grants, queries, results, rubbish, state, workers
 from benchmarks.report import Section
 
 RESULTS: Final = Path(__file__).parent / "results" / "latest.json"
 SECTIONS: Final[dict[str, Callable[..., Section]]] = {
+    "admission": admission.measure,
     "cache": cache.measure,
     "calls": calls.measure,
     "discovery": discovery.measure,
