@@ -173,7 +173,9 @@ NEAR: Final = {
     ),
     "remote_agent/joining.py": ("long_calls", "follow_ups", "watching", "half_calls"),
     "remote_agent/negotiate.py": ("negotiate_nothing", "unknown_people", "governed_calls", "tasks_and_cards"),
-    "remote_agent/plugin.py": ("default_deny",),
+    "remote_agent/executor.py": ("two_walls", "framework_tools", "default_deny", "negotiate_nothing"),
+    "remote_agent/plugin.py": ("two_walls", "default_deny", "framework_tools"),
+    "remote_agent/standing.py": ("two_walls", "test_standing"),
     "cache/found.py": ("cache_stale", "cache_results"),
     "remote_agent/refresh.py": ("stale_calls",),
     "remote_agent/refreshes.py": ("stale_calls",),
@@ -202,6 +204,10 @@ NEAR: Final = {
     "root_agent/app.py": ("root_oidc",),
     "root_agent/catalogue.py": ("root_catalogue",),
     "root_agent/hops.py": ("root_delegated",),
+    "root_agent/plugin.py": ("root_framework_tools", "root_workflow"),
+    "root_agent/propose.py": ("root_framework_tools", "root_model"),
+    "root_agent/veil.py": ("root_probing",),
+    "root_agent/answer_view.py": ("root_leaks",),
 }
 """Words in the names of test files that are written for a file of another name."""
 

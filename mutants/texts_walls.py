@@ -1,0 +1,40 @@
+"""Faults in the walls before tools, agents and models, and in what is told of what is hidden: each as a text that is replaced."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.texts import Text
+
+_REMOTE: Final = "remote_agent/plugin.py"
+_ROOT: Final = "root_agent/plugin.py"
+_VEIL: Final = "root_agent/veil.py"
+_NO_GRANT: Final = "if admitted is None:\n            return blocked("
+_ROOT_TOOL: Final = "if type(tool) is McpTool and not tool_args:"
+
+WALLS: Final = (
+    Text(_REMOTE, "the plugin, which lets every tool run", _NO_GRANT, "if True:\n            return None\n            blocked("),
+    Text(_REMOTE, "a tool that has the admitted one's name", "if tool is not admitted.target:", "if False:"),
+    Text(_REMOTE, "a tool in another session", "if tool_context.session.id != admitted.session_id:", "if False:"),
+    Text(_REMOTE, "arguments beside the bound ones", "if tool_args:", "if False:"),
+    Text(_REMOTE, "an agent that nobody admitted", "admitted_in(exchange, callback_context.session.id) is not None:", "True:"),
+    Text(_REMOTE, "an agent that is no delegate", "if exchange is not None and ", "if exchange is None or "),
+    Text(_REMOTE, "a model that is asked", 'return LlmResponse(error_code="GuardrailBlocked"', 'return None and LlmResponse(error_code="GuardrailBlocked"'),
+    Text(_REMOTE, "an error that becomes a result", 'a failure into a result."""\n        return None', 'a failure into a result."""\n        return {"status": "executed"}'),
+    Text(_REMOTE, "another target than was admitted", " or admitted.target is not target", ""),
+    Text(_REMOTE, "another session than was admitted", " or admitted.session_id != session_id", ""),
+    Text(_ROOT, "a run that no door began", "return None if problem is None else _said(problem)", "return None"),
+    Text(_ROOT, "an agent that is not of the path", "if type(agent) is Delegate or is_intent_agent(agent):", "if True:"),
+    Text(_ROOT, "a subclass of the delegate", "type(agent) is Delegate", "isinstance(agent, Delegate)"),
+    Text(_ROOT, "a model that gets tools", "if llm_request.tools_dict or (llm_request.config and llm_request.config.tools):", "if False:"),
+    Text(_ROOT, "a tool that is not of the path", _ROOT_TOOL, "if True:"),
+    Text(_ROOT, "an error that becomes a result", 'a failure into a result."""\n        return None', 'a failure into a result."""\n        return {"status": "executed"}'),
+    Text("root_agent/propose.py", "an intent agent that executes code", "agent.code_executor, ", ""),
+    Text("root_agent/propose.py", "an intent agent that writes state", "agent.output_key, ", ""),
+    Text("root_agent/propose.py", "what a model wrote, in an event", 'parts=[types.Part(text="proposed")]', "parts=parts"),
+    Text("root_agent/answer_view.py", "another agent's words in a session", 'return "the dataset agent says so" if theirs else decision.rationale', "return decision.rationale"),
+    Text(_VEIL, "a dataset that is there", "if opaque and asking.principal is not None:", "if False:"),
+    Text(_VEIL, "what a hidden dataset takes", "return (asking if asking.target is None else replace(asking, target=Target(call, None, None))), decision", "return asking, decision"),
+    Text(_VEIL, "the node that recorded it", "_RECORDED[1] if node == _RECORDED[0] else node", "node"),
+    Text(_VEIL, "a person who may use it", "return not entitled and not any(", "return not any("),
+)  # fmt: skip
