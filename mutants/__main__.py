@@ -53,8 +53,10 @@ NEAR: Final = {
     "contract/files.py": ("grants_keys", "run_files"),
     "contract/grant.py": ("authority",),
     "control_plane/identity.py": ("identity_tokens",),
+    "control_plane/obligations.py": ("obligation_forms", "policy_files", "policy_answers", "evaluators"),
     "control_plane/oidc.py": ("oidc_provider",),
     "control_plane/oidc_token.py": ("oidc_tokens",),
+    "control_plane/policy.py": ("obligation_forms", "policy_schema", "policy_answers", "evaluators"),
     "delegation/card_reader.py": ("root_card", "http_bounds"),
     "delegation/results.py": ("results_bounds", "results_download", "reply_stored", "results_hop"),
     "delegation/results_arrow.py": (
