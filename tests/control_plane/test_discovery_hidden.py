@@ -17,18 +17,24 @@ from control_plane.lexical import K1, B, LexicalIndex
 from tests.control_plane.control_plane_world import make_descriptor, make_principal, raw_capability
 
 WORDS = ["recovery", "yield", "batch", "resin", "column", "peak", "assay", "titre", "pool", "buffer", "filter", "trend"]
+NAMES = ("read", "count")
 PERSON = make_principal(entitlements={"plants": frozenset({"read"})})
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 
 
-@st.composite
-def entries(draw: st.DrawFn) -> list[CatalogueEntry]:
-    """Up to 30 datasets of two capabilities, each of them on the public card or not."""
+drawn = st.lists(
+    st.tuples(texts, texts, texts, st.sampled_from([(), ("read",), ("read", "count")])), min_size=1, max_size=30
+)
+"""Of each dataset the keywords of its two capabilities, its description, and which of them are on the public card."""
+
+Drawn = list[tuple[str, str, str, tuple[str, ...]]]
+
+
+def entries(of: Drawn) -> list[CatalogueEntry]:
     found = []
-    for number in range(draw(st.integers(1, 30))):
-        capabilities = [raw_capability(name, keywords=[draw(texts)]) for name in ("read", "count")]
-        public = draw(st.sampled_from([(), ("read",), ("read", "count")]))
-        descriptor = make_descriptor(*capabilities, dataset=f"d{number:02}", description=draw(texts))
+    for number, (*keywords, description, public) in enumerate(of):
+        capabilities = [raw_capability(name, keywords=[keyword]) for name, keyword in zip(NAMES, keywords, strict=True)]
+        descriptor = make_descriptor(*capabilities, dataset=f"d{number:02}", description=description)
         found.append(CatalogueEntry(descriptor, "urn:a", "http://127.0.0.1:8801", frozenset(public)))
     return found
 
@@ -60,21 +66,22 @@ def without_hidden(entry: CatalogueEntry, principal: Principal, secret: str) -> 
 
 
 @settings(max_examples=150, deadline=None)
-@given(entries(), holdings, texts, texts, st.integers(0, 6))
+@given(drawn, holdings, texts, texts, st.integers(0, 6))
 def test_what_a_person_may_not_know_of_changes_nothing_that_is_told(
-    catalogue: list[CatalogueEntry], held: dict[str, frozenset[str]], question: str, secret: str, limit: int
+    of: Drawn, held: dict[str, frozenset[str]], question: str, secret: str, limit: int
 ) -> None:
-    principal = make_principal(entitlements=held)
+    catalogue, principal = entries(of), make_principal(entitlements=held)
     visible = [kept for entry in catalogue if (kept := without_hidden(entry, principal, secret)) is not None]
     whole = DiscoveryIndex(catalogue).discover(question, principal, limit=limit)
     assert told(whole) == told(DiscoveryIndex(visible).discover(question, principal, limit=limit))
 
 
 @settings(max_examples=100, deadline=None)
-@given(entries(), holdings, texts)
+@given(drawn, holdings, texts)
 def test_who_asked_before_changes_nothing_for_whoever_asks_next(
-    catalogue: list[CatalogueEntry], held: dict[str, frozenset[str]], question: str
+    of: Drawn, held: dict[str, frozenset[str]], question: str
 ) -> None:
+    catalogue = entries(of)
     principal, everything = (
         make_principal(entitlements=held),
         {f"d{n:02}": frozenset({"read", "count"}) for n in range(30)},
