@@ -1,4 +1,7 @@
-"""``make test-cache-faults``: what a cache server that suffers costs the calls of a real agent."""
+"""``make test-cache-faults``: what a cache server that suffers costs the calls of a real agent.
+
+Ends with 1 where a call waited for the cache, or the median call lasted, more than ``MOST_MS`` longer.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.cachefaults.faults import FAULTS, Report, suffer
+
+MOST_MS: Final = 50
 
 
 def main() -> int:
@@ -26,7 +32,10 @@ def main() -> int:
         print(json.dumps([told(report) for report in reports], indent=2))
     else:
         Console().print(table(reports))
-    return 0
+    beyond = [report.fault for report in reports if max(report.waited_worst, report.added_median) > MOST_MS]
+    for name in beyond:
+        Console(stderr=True).print(f"{name}: more than {MOST_MS} ms")
+    return 1 if beyond else 0
 
 
 def told(report: Report) -> dict[str, object]:
