@@ -30,6 +30,10 @@ SCHEMA: Final = (
     + ", leaf_hash BLOB NOT NULL, root BLOB NOT NULL, signature BLOB NOT NULL) STRICT",
 )
 FORMAT: Final = 1
+BASE_SCHEMA: Final = (
+    "CREATE TABLE IF NOT EXISTS base (id INTEGER PRIMARY KEY CHECK (id = 1), size INTEGER NOT NULL, root BLOB NOT NULL,"
+    " time TEXT NOT NULL, signature BLOB NOT NULL, peaks BLOB NOT NULL) STRICT"
+)
 
 _NAMES: Final = ("idx", *COLUMNS, "leaf_hash", "root", "signature")
 INSERT_ENTRY: Final = f"INSERT INTO entries ({', '.join(_NAMES)}) VALUES ({', '.join('?' * len(_NAMES))})"  # noqa: S608 - our own names
@@ -200,6 +204,16 @@ def head_of(row: tuple[Any, ...]) -> Head:
     if frontier.root() != root:
         raise InvalidLedger("the head's peaks do not hash to its root")
     return Head(Checkpoint(origin, size, root, time, signature), frontier)
+
+
+def read_base(connection: sqlite3.Connection) -> Head | None:
+    """What the first entry of the file stands on; ``None`` where that is row 0. Raises as ``read_head``."""
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'base'").fetchone() is None:
+        return None
+    row = connection.execute(
+        "SELECT head.format, head.origin, base.size, base.root, base.time, base.signature, base.peaks FROM base, head"
+    ).fetchone()
+    return None if row is None else head_of(row)
 
 
 def read_foreign_head(connection: sqlite3.Connection) -> Head:

@@ -13,7 +13,7 @@ import orjson
 
 from contract.canonical import b64url, unb64url
 from evidence.checkpoint import Checkpoint, InvalidReceipt
-from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_head
+from evidence.entry import Entry, InvalidLedger, NotALedger
 from evidence.reader import LedgerFile
 from evidence.row import COLUMNS, LATER
 
@@ -22,9 +22,9 @@ _HASHES = ("leaf_hash", "root", "signature")
 
 def export_lines(path: Path) -> Iterator[str]:
     """The lines, without line ends, as of one commit. Raises ``DatasetAgentError`` as ``LedgerFile``."""
-    with LedgerFile(path).reading() as connection:
-        yield _line({"checkpoint": read_head(connection).checkpoint.to_json()})
-        for entry in read_entries(connection):
+    with LedgerFile(path).reading() as opened:
+        yield _line({"checkpoint": opened.head().checkpoint.to_json()})
+        for entry in opened.entries():
             yield _line(
                 {
                     "index": entry.index,

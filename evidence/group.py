@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from evidence.checkpoint import Receipt
-from evidence.commit import LedgerBusy
 from evidence.entry import Concealed
+from evidence.store import LedgerBusy
 from evidence.withheld import withheld
 
 _RETRY_SECONDS: Final = 0.001

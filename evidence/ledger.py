@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,14 +15,16 @@ from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
-from evidence.commit import Commits, LedgerBusy
+from evidence.commit import Commits
 from evidence.entry import Concealed, Entry, InvalidLedger, conceal, mismatches, plain, subject_in
-from evidence.founding import found
+from evidence.founding import first_head
 from evidence.group import GroupCommit
-from evidence.reader import LedgerFile, stranger
+from evidence.reader import reading, stranger
 from evidence.row import LedgerRow
 from evidence.seen import Seen
-from evidence.sqlite_file import BUSY_SECONDS, connect
+from evidence.sqlite_file import BUSY_SECONDS
+from evidence.sqlite_store import SqliteStore
+from evidence.store import LedgerBusy, LedgerStore, StoreFault, SubjectStore
 from evidence.subjects import Subject, SubjectKeys, opening_of
 from evidence.withheld import withheld_on_fault
 from evidence.writer_client import WriterAway, WriterClient, WriterPlace
@@ -33,18 +35,18 @@ _SPARED: Final = 4
 
 
 class Ledger:
-    """One process's handle on a ledger file that several processes and threads may write.
+    """One process's handle on a ledger that several processes and threads may write.
 
-    There is no update and no delete. A row is durable (WAL, ``synchronous=FULL``) when
-    its receipt exists. It has no length on purpose: an empty ledger is not falsy.
+    There is no update and no delete. A row is durable when its receipt exists. It has no
+    length on purpose: an empty ledger is not falsy.
     """
 
-    def __init__(self, path: Path, signer: Signer, connection: sqlite3.Connection, subjects: SubjectKeys) -> None:
-        self._path = path
+    def __init__(self, store: LedgerStore, signer: Signer, subjects: SubjectStore) -> None:
+        """``store`` is founded, and signed by a known key: see ``on``."""
+        self._store = store
         self._signer = signer
-        self._connection = connection
         self._subjects = subjects
-        self._commits = Commits(path, connection)
+        self._commits = Commits(store)
         self._writer: WriterClient | None = None
         self._slow_until = 0.0
         self._seen = Seen(self._commits.head().checkpoint.origin)
@@ -60,52 +62,62 @@ class Ledger:
         now: float,
         retired: Sequence[PublicKey] = (),
     ) -> Ledger:
-        """Open the ledger at ``path``, or found it with a random origin and a signed empty checkpoint.
+        """The ledger in the SQLite file at ``path``: ``on`` with the stores of two files. Raises as that."""
+        try:
+            store = SqliteStore(path)
+        except (sqlite3.Error, OSError) as error:
+            raise _unavailable(str(path), error) from error
+        return cls.on(store, lambda: SubjectKeys(subject_key_path), signer, now=now, retired=retired)
 
-        ``retired`` are other keys that checkpoints may be signed by, earlier ones for the most
-        part. Raises ``DatasetAgentError``:
-        ``evidence.ledger.unavailable`` where a file cannot be opened or written,
+    @classmethod
+    def on(
+        cls,
+        store: LedgerStore,
+        subjects: Callable[[], SubjectStore],
+        signer: Signer,
+        *,
+        now: float,
+        retired: Sequence[PublicKey] = (),
+    ) -> Ledger:
+        """The ledger in ``store``, or a new one with a random origin and a signed empty checkpoint.
+
+        It closes the stores, here too where it raises. ``retired`` are other keys that
+        checkpoints may be signed by, earlier ones for the most part. Raises ``DatasetAgentError``:
+        ``evidence.ledger.unavailable`` where a store cannot be opened or written,
         ``evidence.ledger.damaged`` where the head does not fit together,
         ``evidence.ledger.stranger`` where no known key signed it (a service must not sign
         on top of that).
         """
-        try:
-            connection = connect(path, wal=True)
+        with ExitStack() as opened:
+            opened.callback(store.close)
             try:
-                head = found(connection, signer, now)
-                subjects = SubjectKeys(subject_key_path)
-            except BaseException:
-                connection.close()
-                raise
-        except InvalidLedger as error:
-            raise _damaged(path, str(error)) from error
-        except (sqlite3.Error, OSError) as error:
-            raise DatasetAgentError(
-                Component.EVIDENCE,
-                Category.UNAVAILABLE,
-                "evidence.ledger.unavailable",
-                f"the ledger {path} cannot be opened ({error}): make {path.parent} writable and free disk space",
-            ) from error
-        known = tuple(dict.fromkeys((signer.public_key, *retired)))
-        if not head.checkpoint.verifies(known):
-            connection.close()
-            subjects.close()
-            raise stranger(path, known)
-        connection.execute("PRAGMA busy_timeout=0")  # waiting is append's and the group's own business
-        return cls(path, signer, connection, subjects)
+                head = store.found(lambda: first_head(signer, now))
+                keys = subjects()
+            except InvalidLedger as error:
+                raise _damaged(store.name, str(error)) from error
+            except (sqlite3.Error, OSError, StoreFault) as error:
+                raise _unavailable(store.name, error) from error
+            opened.callback(keys.close)
+            known = tuple(dict.fromkeys((signer.public_key, *retired)))
+            if not head.checkpoint.verifies(known):
+                raise stranger(store.name, known)
+            ledger = cls(store, signer, keys)
+            opened.pop_all()
+        return ledger
 
     def use(self, writer: WriterPlace) -> None:
         """Give the rows of event loops to this writer from now on, where this process has the key itself.
 
         Without it, while it is away and where another process signs, rows are written here.
         """
-        self._writer = WriterClient(writer, self._seen, self._commits.check_files, self._commit_alone)
+        self._writer = WriterClient(writer, self._seen, self._store.check, self._commit_alone)
         with suppress(OSError):
             writer.ensure()
 
     @property
     def path(self) -> Path:
-        return self._path
+        """Of a ledger that is a file."""
+        return Path(self._store.name)
 
     def append(self, row: LedgerRow) -> Receipt:
         """Commit one row; when this returns it is on disk.
@@ -152,7 +164,7 @@ class Ledger:
         """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
         try:
             return self._commits.head().checkpoint
-        except (sqlite3.Error, InvalidLedger) as error:
+        except (sqlite3.Error, OSError, StoreFault, InvalidLedger) as error:
             raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the ledger cannot be read") from error
 
     @property
@@ -166,20 +178,24 @@ class Ledger:
             self._commits.probe(behind=self._seen.rows)
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
-        """Entries from ``start`` on, as of one commit, unverified."""
-        return LedgerFile(self._path).rows(start=start)
+        """Entries from ``start`` on, as of one commit, unverified. Raises as ``evidence.reader``."""
+        with reading(self._store) as opened:
+            yield from opened.entries(start)
 
     def get(self, index: int) -> Entry | None:
-        return LedgerFile(self._path).get(index)
+        with reading(self._store) as opened:
+            found = next(opened.entries(index), None)
+        return found if found is not None and found.index == index else None
 
     def entries_of(self, subject: Subject) -> Iterator[tuple[Entry, bytes]]:
         """The entries about ``(issuer, subject)`` and their openings; none once it is forgotten."""
         key = self._subjects.existing(subject)
         if key is not None:
-            for entry in LedgerFile(self._path).find("issuer", subject[0]):
-                opening = opening_of(key, bytes.fromhex(str(entry.cells["salt"])))
-                if not mismatches(entry, opening, subject=subject):
-                    yield entry, opening
+            with reading(self._store) as opened:
+                for entry in opened.find("issuer", subject[0]):
+                    opening = opening_of(key, bytes.fromhex(str(entry.cells["salt"])))
+                    if not mismatches(entry, opening, subject=subject):
+                        yield entry, opening
 
     def subject_of(self, entry: Entry) -> Subject | None:
         """Who the entry is about, by trying every key that is not forgotten; for an operator's screen."""
@@ -196,7 +212,7 @@ class Ledger:
         """
         try:
             return self._subjects.forget((issuer, subject))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError, StoreFault) as error:
             raise DatasetAgentError(
                 Component.EVIDENCE,
                 Category.UNAVAILABLE,
@@ -209,7 +225,7 @@ class Ledger:
             self._writer.close()
         self._group.close()
         with self._commits.lock:
-            self._connection.close()
+            self._store.close()
         self._subjects.close()
 
     def _conceal(self, row: LedgerRow) -> Concealed:
@@ -234,11 +250,20 @@ class Ledger:
         return self._seen.took(self._commits.commit(rows, self._signer, behind=self._seen.rows))
 
 
-def _damaged(path: Path, why: str) -> DatasetAgentError:
+def _unavailable(name: str, error: Exception) -> DatasetAgentError:
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.UNAVAILABLE,
+        "evidence.ledger.unavailable",
+        f"the ledger {name} cannot be opened ({error}): make the place of its files writable and free disk space",
+    )
+
+
+def _damaged(name: str, why: str) -> DatasetAgentError:
     return DatasetAgentError(
         Component.EVIDENCE,
         Category.CONFIGURATION,
         "evidence.ledger.damaged",
-        f"the ledger {path} cannot be continued ({why}): run dataset-agent evidence verify, then move it away; "
+        f"the ledger {name} cannot be continued ({why}): run dataset-agent evidence verify, then move it away; "
         "a new one is begun",
     )

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey
-from contract.sqlite_snapshot import WrittenMeanwhile, snapshot
+from contract.sqlite_snapshot import WrittenMeanwhile
 from evidence.checkpoint import Checkpoint, by_a_stranger
-from evidence.entry import Entry, InvalidLedger, NotALedger, read_entries, read_foreign_head
-from evidence.row import COLUMNS
+from evidence.entry import Entry, InvalidLedger, NotALedger
+from evidence.sqlite_store import reading_file
+from evidence.store import LedgerStore, Reading, StoreFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +30,22 @@ class LedgerFile:
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
         """Entries from ``start`` on, as of one commit."""
-        with self.reading() as connection:
-            yield from read_entries(connection, "WHERE idx >= ?", (start,))
+        with self.reading() as opened:
+            yield from opened.entries(start)
 
     def get(self, index: int) -> Entry | None:
-        with self.reading() as connection:
-            return next(read_entries(connection, "WHERE idx = ?", (index,)), None)
+        with self.reading() as opened:
+            found = next(opened.entries(index), None)
+        return found if found is not None and found.index == index else None
 
     def find(self, column: str, value: str) -> Iterator[Entry]:
         """Entries whose ``column`` (``trace_id``, ``decision_id``, ``txn`` …) equals ``value``; reads every row."""
-        if column not in COLUMNS:
-            raise ValueError(f"the ledger has no column {column!r}")
-        with self.reading() as connection:
-            yield from read_entries(connection, f"WHERE {column} = ?", (value,))
+        with self.reading() as opened:
+            yield from opened.find(column, value)
 
     def checkpoint(self) -> Checkpoint:
-        with self.reading() as connection:
-            return read_foreign_head(connection).checkpoint
+        with self.reading() as opened:
+            return opened.head().checkpoint
 
     def trusted_checkpoint(self, keys: tuple[PublicKey, ...]) -> Checkpoint:
         """The newest checkpoint where one of ``keys`` signed it. Raises ``evidence.ledger.stranger`` too."""
@@ -55,7 +55,7 @@ class LedgerFile:
         return newest
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Reading]:
         """The file as of one commit."""
         if not self.path.is_file():
             raise DatasetAgentError(
@@ -64,35 +64,48 @@ class LedgerFile:
                 "evidence.ledger.not_found",
                 f"there is no ledger at {self.path}: name the file, or ask something first",
             )
-        try:
-            with snapshot(self.path) as connection:
-                yield connection
-        except NotALedger as error:
-            raise DatasetAgentError(
-                Component.EVIDENCE,
-                Category.CONFLICT,
-                "evidence.ledger.foreign",
-                f"{self.path} is not a ledger ({error}): name a ledger.sqlite, or a copy of one",
-            ) from error
-        except WrittenMeanwhile as error:
-            raise written_meanwhile(self.path) from error
-        except (sqlite3.Error, InvalidLedger) as error:
-            raise DatasetAgentError(
-                Component.EVIDENCE,
-                Category.CONFLICT,
-                "evidence.ledger.unreadable",
-                f"{self.path} cannot be read as a ledger ({error}): run dataset-agent evidence verify on it",
-            ) from error
+        with told(str(self.path)), reading_file(self.path) as opened:
+            yield opened
 
 
-def written_meanwhile(path: Path) -> DatasetAgentError:
+@contextmanager
+def reading(store: LedgerStore) -> Iterator[Reading]:
+    """``store`` as of one commit. Raises ``DatasetAgentError`` as ``LedgerFile``."""
+    with told(store.name), store.reading() as opened:
+        yield opened
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """What goes wrong when a ledger is read, as a fault."""
+    try:
+        yield
+    except NotALedger as error:
+        raise DatasetAgentError(
+            Component.EVIDENCE,
+            Category.CONFLICT,
+            "evidence.ledger.foreign",
+            f"{name} is not a ledger ({error}): name a ledger.sqlite, or a copy of one",
+        ) from error
+    except WrittenMeanwhile as error:
+        raise written_meanwhile(name) from error
+    except (sqlite3.Error, StoreFault, InvalidLedger) as error:
+        raise DatasetAgentError(
+            Component.EVIDENCE,
+            Category.CONFLICT,
+            "evidence.ledger.unreadable",
+            f"{name} cannot be read as a ledger ({error}): run dataset-agent evidence verify on it",
+        ) from error
+
+
+def written_meanwhile(path: Path | str) -> DatasetAgentError:
     """The fault of a file whose service came back while it was read as a file at rest."""
     return DatasetAgentError(
         Component.EVIDENCE, Category.UNAVAILABLE, "evidence.ledger.busy", f"{path} is written to now: read it again"
     )
 
 
-def stranger(path: Path, keys: Sequence[PublicKey]) -> DatasetAgentError:
+def stranger(path: Path | str, keys: Sequence[PublicKey]) -> DatasetAgentError:
     """The fault of a ledger that none of ``keys`` signed: its service must not sign on top of that."""
     return DatasetAgentError(
         Component.EVIDENCE,

@@ -9,10 +9,10 @@ from typing import Final
 
 from contract.errors import DatasetAgentError
 from contract.verdict import NotGranted, Reason
-from evidence.commit import LedgerBusy
 from evidence.entry import InvalidLedger
+from evidence.store import LedgerBusy, StoreFault
 
-_FAULTS: Final = (sqlite3.Error, OSError, InvalidLedger, LedgerBusy, DatasetAgentError)
+_FAULTS: Final = (sqlite3.Error, OSError, StoreFault, InvalidLedger, LedgerBusy, DatasetAgentError)
 
 
 def withheld(error: Exception) -> Exception:

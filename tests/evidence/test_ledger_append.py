@@ -120,22 +120,22 @@ def test_a_file_that_is_no_ledger_is_not_opened(tmp_path: Path) -> None:
 
 def test_a_ledger_that_became_read_only_releases_nothing(ledger: Ledger) -> None:
     ledger.append(make_row(0))
-    ledger._connection.execute("PRAGMA query_only=ON")
+    ledger._store.connection.execute("PRAGMA query_only=ON")
     with pytest.raises(NotGranted) as caught:
         ledger.append(make_row(1))
     assert caught.value.reason is Reason.EVIDENCE_UNAVAILABLE
-    ledger._connection.execute("PRAGMA query_only=OFF")
+    ledger._store.connection.execute("PRAGMA query_only=OFF")
     assert ledger.append(make_row(2)).index == 1
 
 
 def test_a_full_database_releases_nothing_and_recovers(ledger: Ledger) -> None:
     ledger.append(make_row(0))
-    pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
-    ledger._connection.execute(f"PRAGMA max_page_count={pages}")
+    pages = ledger._store.connection.execute("PRAGMA page_count").fetchone()[0]
+    ledger._store.connection.execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(NotGranted) as caught:
         ledger.append_many([make_row(number) for number in range(1, 100)])
     assert caught.value.reason is Reason.EVIDENCE_UNAVAILABLE
-    ledger._connection.execute("PRAGMA max_page_count=100000")
+    ledger._store.connection.execute("PRAGMA max_page_count=100000")
     assert ledger.append(make_row(100)).index == 1
     assert verify_ledger(ledger.path, SeedSigner().public_key).ok
 
@@ -191,7 +191,7 @@ def test_many_rows_are_committed_all_or_none(ledger: Ledger) -> None:
 
 async def test_rows_that_wait_together_are_committed_together(ledger: Ledger) -> None:
     commits: list[int] = []
-    ledger._connection.set_trace_callback(lambda sql: commits.append(1) if sql == "COMMIT" else None)
+    ledger._store.connection.set_trace_callback(lambda sql: commits.append(1) if sql == "COMMIT" else None)
     receipts = await asyncio.gather(*(ledger.append_async(make_row(number)) for number in range(20)))
     assert sorted(receipt.index for receipt in receipts) == list(range(20))
     assert len(commits) == 1
@@ -213,7 +213,7 @@ async def test_waiting_for_another_process_does_not_stop_the_loop(tmp_path: Path
 
 
 async def test_a_group_that_cannot_be_written_withholds_every_answer(ledger: Ledger) -> None:
-    ledger._connection.execute("PRAGMA query_only=ON")
+    ledger._store.connection.execute("PRAGMA query_only=ON")
     outcomes = await asyncio.gather(
         *(ledger.append_async(make_row(number)) for number in range(3)), return_exceptions=True
     )

@@ -94,12 +94,12 @@ async def test_a_caller_that_leaves_takes_no_row_with_it(tmp_path: Path) -> None
 async def test_another_process_that_writes_is_waited_for_in_the_thread(tmp_path: Path) -> None:
     ledger = open_ledger(tmp_path, KeyRing(Elsewhere(), waits=True))
     other = open_ledger(tmp_path, LOCAL)
-    other._connection.execute("BEGIN IMMEDIATE")
+    other._store.connection.execute("BEGIN IMMEDIATE")
     row = asyncio.ensure_future(ledger.append_async(make_row(0)))
     for _ in range(50):
         await asyncio.sleep(0.001)
     assert not row.done()
-    other._connection.execute("ROLLBACK")
+    other._store.connection.execute("ROLLBACK")
     assert (await row).index == 0
     ledger.close()
     other.close()

@@ -153,7 +153,7 @@ async def test_rows_one_by_one_are_committed_here_until_one_waits_beside_another
         await connected(ledger)
         for number in range(20):
             assert isinstance(await outcome(ledger, number), Receipt)
-        written._connection.execute("PRAGMA query_only=ON")  # the writer cannot write, this process can
+        written._store.connection.execute("PRAGMA query_only=ON")  # the writer cannot write, this process can
         assert isinstance(await outcome(ledger, 20), Receipt)
         pair = await asyncio.gather(outcome(ledger, 21), outcome(ledger, 22))
         assert [isinstance(one, NotGranted) for one in pair] == [True, True]
@@ -173,7 +173,7 @@ async def test_a_loop_that_a_slow_disk_held_up_leaves_the_next_rows_to_the_write
         await connected(ledger)
         for number in range(20):
             assert isinstance(await outcome(ledger, number), Receipt)
-        written._connection.execute("PRAGMA query_only=ON")
+        written._store.connection.execute("PRAGMA query_only=ON")
         assert isinstance(await outcome(ledger, 20), NotGranted)
         ledger.close()
 
@@ -218,10 +218,10 @@ async def test_a_ledger_that_became_read_only_withholds_and_recovers(tmp_path: P
         ledger = using(tmp_path, place)
         await connected(ledger)
         size = ledger.size
-        written._connection.execute("PRAGMA query_only=ON")
+        written._store.connection.execute("PRAGMA query_only=ON")
         told = await asyncio.gather(*(outcome(ledger, number) for number in range(3)))
         assert [getattr(one, "reason", None) for one in told] == [Reason.EVIDENCE_UNAVAILABLE] * 3
-        written._connection.execute("PRAGMA query_only=OFF")
+        written._store.connection.execute("PRAGMA query_only=OFF")
         assert (await ledger.append_async(make_row(9))).index == size
         ledger.close()
 
