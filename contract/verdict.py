@@ -22,6 +22,15 @@ class Verdict(StrEnum):
     INDETERMINATE = "INDETERMINATE"
 
 
+class Route(StrEnum):
+    """Where a decision leads: a verdict, or to a person where approval is all that is missing. It grants nothing."""
+
+    GRANTED = "GRANTED"
+    GRANTED_REQUIRES_REVIEW = "GRANTED_REQUIRES_REVIEW"
+    REFUSED = "REFUSED"
+    INDETERMINATE = "INDETERMINATE"
+
+
 class Reason(StrEnum):
     """Every reason code that can leave the system. Add here, in ``_VERDICTS`` and in docs."""
 
@@ -49,6 +58,11 @@ class Reason(StrEnum):
     # the call
     ARGUMENTS_INVALID = "ARGUMENTS_INVALID"
     CALL_MALFORMED = "CALL_MALFORMED"
+    # approval
+    APPROVAL_DENIED = "APPROVAL_DENIED"
+    APPROVAL_EXPIRED = "APPROVAL_EXPIRED"
+    APPROVAL_MISMATCH = "APPROVAL_MISMATCH"
+    APPROVAL_ALREADY_DECIDED = "APPROVAL_ALREADY_DECIDED"
     # the grant
     NO_ACTIVE_GRANT = "NO_ACTIVE_GRANT"
     GRANT_MALFORMED = "GRANT_MALFORMED"
@@ -165,6 +179,11 @@ class Decision:
     @property
     def verdict(self) -> Verdict:
         return VERDICTS[self.reason]
+
+    @property
+    def route(self) -> Route:
+        """The verdict; to a person where every rule holds but that one must approve."""
+        return Route.GRANTED_REQUIRES_REVIEW if self.reason is Reason.REVIEW_REQUIRED else Route(self.verdict)
 
     def public(self) -> dict[str, Any]:
         """The JSON form that crosses A2A, is printed and is recorded."""

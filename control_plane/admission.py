@@ -21,7 +21,8 @@ The order (the first rule that stops wins):
 
 Rule 9 asks the policies: a matching forbid refuses under its own id, a permit grants under
 its own, no match is AD-POL-005. An evaluator that fails, is late, or misses an attribute
-of the principal is INDETERMINATE. An INDETERMINATE decision names no policy.
+of the principal is INDETERMINATE. An INDETERMINATE decision names no policy. Rule 14 is the last: where it
+stops, every other rule holds, and the decision's route is GRANTED_REQUIRES_REVIEW.
 
 ``admit`` is pure: equal inputs, equal decision. No model, no IO and no clock is in reach.
 """
@@ -36,6 +37,7 @@ from control_plane.admission_rules import (
     AdmissionRequest,
     Case,
     EvaluatorFailure,
+    Review,
     Rule,
     Stop,
     before_policies,
@@ -48,6 +50,7 @@ from control_plane.policy import PolicyAnswer, PolicyRequest
 __all__ = [
     "AdmissionRequest",
     "EvaluatorFailure",
+    "Review",
     "RuleOutcome",
     "admit",
     "ask_policies",

@@ -53,4 +53,5 @@ def _name(request: AdmissionRequest) -> tuple[Any, ...]:
         request.stated_policy_version,
         request.accepted_policy_versions,
         request.schema_version,
+        request.review,
     )

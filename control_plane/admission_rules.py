@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from contract.ids import new_id
@@ -16,6 +17,14 @@ from control_plane.registry import InvalidDataset
 EFFECTS_ATTRIBUTE: Final = "effects"
 NOT_REGISTERED: Final = "no dataset of this name is registered here"
 _FREE_EFFECTS: Final = frozenset({Effect.READ, Effect.COMPUTE})
+
+
+class Review(StrEnum):
+    """What is known of a person's approval: none yet, given for this very call, or another agent's to ask for."""
+
+    OUTSTANDING = "outstanding"
+    GIVEN = "given"
+    ELSEWHERE = "elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,8 @@ class AdmissionRequest:
     ``policy_version`` is the one in force here. The ``stated_*`` members and
     ``schema_version`` are what the asking side says it relied on, ``None`` where it says
     nothing; ``accepted_policy_versions`` is ``None`` where every version is accepted.
-    ``max_age_s`` is the oldest data the asker takes, in seconds; ``now`` is POSIX seconds.
+    ``max_age_s`` is the oldest data the asker takes, in seconds; ``now`` is POSIX seconds. ``review`` is what is
+    known of the approval that a capability with ``requires_review`` needs: the root agent leaves it to the dataset agent.
     """
 
     principal: Principal | None
@@ -52,6 +62,7 @@ class AdmissionRequest:
     accepted_policy_versions: frozenset[str] | None = None
     schema_version: str | None = None
     max_age_s: float | None = None
+    review: Review = Review.OUTSTANDING
     decision_id: str = field(default_factory=lambda: new_id("dec"))
 
 
@@ -273,7 +284,7 @@ def _retention(case: Case) -> Finding:
 
 
 def _review(case: Case) -> Finding:
-    if case.capability.requires_review:
+    if case.capability.requires_review and case.request.review is Review.OUTSTANDING:
         return Reason.REVIEW_REQUIRED, f"{case.capability.name} needs a person's approval before it may run"
     return None
 

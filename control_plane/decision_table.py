@@ -47,7 +47,7 @@ READS: Final[dict[str, tuple[str, ...]]] = {
     EFFECT.name: ("capability.effect", "principal.attributes"),
     FRESHNESS.name: ("max_age_s", "capability.freshness_requirement_s", "descriptor.as_of", "now"),
     RETENTION.name: ("capability.retention_requirement", "descriptor.retention"),
-    REVIEW.name: ("capability.requires_review",),
+    REVIEW.name: ("capability.requires_review", "review"),
 }
 
 
@@ -114,7 +114,7 @@ LINES: Final = (
     Line(RETENTION, "the descriptor cannot show the retention that the capability requires",
          Reason.INSUFFICIENT_RETENTION, "`retention` in the descriptor"),
     Line(REVIEW, "a person must approve the capability first", Reason.REVIEW_REQUIRED,
-         "`requires_review` in the descriptor; approvals do not exist yet"),
+         "an approval of this very call ([review.md](review.md)), or `requires_review` in the descriptor"),
     Line(REVIEW, "every rule holds and policies permit it", Reason.PRINCIPAL_AUTHORIZED,
          "any of the facts above", PERMIT),
 )  # fmt: skip
@@ -148,7 +148,8 @@ Nothing else: no argument of the call, no row, no name of a person, no clock but
 """
 _FOOT: Final = """
 `principal` is this side's own entry of the person, `descriptor` its own description of the dataset and `capability` that
-description's capability; `stated_…`, `schema_version` and `max_age_s` are what the asking side says. `answer` is what the
+description's capability; `stated_…`, `schema_version` and `max_age_s` are what the asking side says. `review` is whether the dataset
+agent holds an approval of this very call, used or about to be; the root agent leaves that to the dataset agent. `answer` is what the
 policies said of the principal (without its label), the dataset, its tenant, the capability, its effect and sensitivity, its
 governing policy, and whether the directory lists it for the principal ([opa.md](opa.md)).
 """

@@ -29,6 +29,9 @@ class Effect(StrEnum):
     EXTERNAL = "external"
 
 
+APPROVE: Final = "approve"
+"""What an approver is entitled to and permitted: to decide about calls of others. No capability has this name."""
+
 _Effect = Annotated[Effect, Field(strict=False)]
 _Sensitivity = Annotated[Sensitivity, Field(strict=False)]
 _GOVERNED = (Sensitivity.CONFIDENTIAL, Sensitivity.RESTRICTED)
@@ -101,8 +104,8 @@ class Supply(Strict):
 class DatasetCapability(Strict):
     """One bounded operation. Confidential and restricted ones name the policy that governs them.
 
-    ``requires_review`` marks a capability a person must approve; until review is
-    available it cannot run at all. ``delegates`` is there exactly where the target in use is
+    ``requires_review`` marks a capability of which a person must approve each call; without that it does not
+    run at all. ``delegates`` is there exactly where the target in use is
     a ``sub_agent_name``: what is then asked of another dataset agent. Such a capability is
     never ``cacheable``: the other agent's policy, revocations and revision are to be asked
     each time, and it has a cache of its own. ``minimum_group`` tells callers that groups of
@@ -136,6 +139,8 @@ class DatasetCapability(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.name == APPROVE:
+            raise ValueError(f"{APPROVE} is what approvers are permitted, and no name of a capability")
         if self.sensitivity in _GOVERNED and not self.policy_id:
             raise ValueError(f"capability {self.name} is {self.sensitivity.value} and must name its policy_id")
         if (self.delegates is not None) != (self.target == "sub_agent"):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contract.principal import Principal
 from contract.scope import Obligations
 from contract.verdict import NotGranted
-from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.descriptor import APPROVE, CapabilityManifest, DatasetManifest
 from control_plane.interpret import interpret
 from control_plane.policy import Outcome, PolicyRequest, PolicySet
 from control_plane.principals import Directory
@@ -71,7 +71,7 @@ def _entitlements(
                 yield FolderFault(
                     "principals.yaml", f"{person.name} is entitled to {dataset}, which is no dataset here"
                 )
-            for name in sorted(names) if manifest is not None else ():
+            for name in sorted(names - {APPROVE}) if manifest is not None else ():
                 if manifest is not None and manifest.capability(name) is None:
                     message = f"{person.name} is entitled to {name}, which is no capability of {dataset}"
                     yield FolderFault("principals.yaml", message)

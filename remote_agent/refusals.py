@@ -45,6 +45,10 @@ _RETRY: Final = {
 }
 
 _HINTS: Final = {
+    Reason.REVIEW_REQUIRED: "wait until a person approved it, then send the call again in this task, with a fresh grant",
+    Reason.APPROVAL_EXPIRED: "send the call again without a task id, and ask for a new approval",
+    Reason.APPROVAL_MISMATCH: "send exactly the call that was approved",
+    Reason.APPROVAL_ALREADY_DECIDED: "an approval works once: send the call again without a task id to ask for another",
     Reason.NO_ACTIVE_GRANT: "send an execution grant in the Execution-Grant header",
     Reason.ARGUMENTS_INVALID: "send arguments as the capability's parameters on the agent card say",
     Reason.ARGUMENTS_MISSING: "say what is missing in the same task, with a fresh grant, or send the whole call",

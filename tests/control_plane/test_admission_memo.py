@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from contract.scope import Sensitivity
 from contract.verdict import Reason, Verdict
 from control_plane import admission_memo
-from control_plane.admission import AdmissionRequest, admit, decide, question_of
+from control_plane.admission import AdmissionRequest, Review, admit, decide, question_of
 from control_plane.admission_memo import Granted
 from control_plane.admission_rules import case_of
 from control_plane.evaluator import HttpEvaluator, InProcessEvaluator
@@ -54,6 +54,7 @@ CHANGES: dict[str, list[Any]] = {
     "accepted_policy_versions": [None, frozenset({"1"}), frozenset({"2"})],
     "schema_version": [None, DESCRIPTORS[0].schema_version, "99"],
     "max_age_s": [None, 1.0, 1e12, float("nan")],
+    "review": list(Review),
     "decision_id": ["dec-1", "dec-2"],
 }
 STEPS = st.sampled_from([(name, value) for name, values in CHANGES.items() for value in values])
@@ -169,3 +170,14 @@ async def test_the_memo_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(50):
         await decide(make_request(principal=make_principal(subject=f"u-{number}")), evaluator)
         assert len(evaluator.granted._held) <= 8
+
+
+async def test_what_was_granted_with_an_approval_is_not_granted_without_one() -> None:
+    descriptor = make_descriptor(raw_capability(requires_review=True))
+    evaluator, _ = _evaluator(permit())
+    approved = make_request(descriptor=descriptor, review=Review.GIVEN)
+    for review, reason in (
+        (Review.GIVEN, Reason.PRINCIPAL_AUTHORIZED),
+        (Review.OUTSTANDING, Reason.REVIEW_REQUIRED),
+    ) * 2:
+        assert (await decide(replace(approved, review=review), evaluator)).reason is reason
