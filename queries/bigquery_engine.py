@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -28,6 +28,7 @@ from queries.bigquery_options import BigQueryOptions
 from queries.bigquery_query import Work, query_for
 from queries.bigquery_rows import BigQueryRows
 from queries.bigquery_text import BigQueryTexts
+from queries.bigquery_threads import Threads
 from queries.bind import Bound
 from queries.engine import Load, Stream, check_version
 from queries.masks import dataset_mask_key
@@ -36,6 +37,7 @@ from queries.template import Template
 _log = logging.getLogger(__name__)
 _THREADS: Final = 8
 _CANCELS: Final = 4
+_LEAVING_SECONDS: Final = 2.0
 
 
 class BigQueryEngine:
@@ -62,9 +64,10 @@ class BigQueryEngine:
         self._clock = clock
         self._texts = BigQueryTexts()
         self._work = Work(options, access, self._texts, dataset_mask_key(mask_key, dataset))
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"bigquery-{dataset}")
+        self._pool = Threads(f"bigquery-{dataset}", _THREADS)
         # Apart, so that a pool full of queries cannot keep one of them from being cancelled.
-        self._cancels = ThreadPoolExecutor(_CANCELS, thread_name_prefix=f"bigquery-cancel-{dataset}")
+        self._cancels = Threads(f"bigquery-cancel-{dataset}", _CANCELS)
+        self._closing = threading.Event()
         self._jobs: set[Job] = set()
         self._stopping: set[asyncio.Task[None]] = set()
 
@@ -115,7 +118,7 @@ class BigQueryEngine:
         until = loop.time() + self._timeout
 
         def step(batches: Iterator[pa.RecordBatch]) -> asyncio.Future[pa.RecordBatch | None]:
-            return loop.run_in_executor(self._pool, next, batches, None)
+            return self._pool.start(next, batches, None)
 
         async def within(pending: asyncio.Future[pa.RecordBatch | None]) -> pa.RecordBatch | None:
             try:
@@ -145,20 +148,28 @@ class BigQueryEngine:
 
     async def check(self, template: Template) -> None:
         """See ``Engine.check``: a dry run. Also raises a fault where BigQuery cannot be asked."""
-        await asyncio.get_running_loop().run_in_executor(
-            self._pool, check_template, self._access, self._options, self._texts, template, self._timeout
-        )
+        await self._pool.start(check_template, self._access, self._options, self._texts, template, self._timeout)
 
     async def close(self) -> None:
-        """See ``Engine.close``. Waits for cancel requests, not for a thread that BigQuery keeps waiting."""
+        """See ``Engine.close``. Waits for cancel requests, and not long for a thread that BigQuery keeps waiting."""
         await asyncio.gather(*(self._abandon(job) for job in list(self._jobs)))
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._cancels.shutdown(wait=False)
-        await asyncio.to_thread(self._access.close)
+        self._closing.set()
+        await asyncio.to_thread(self._leave)
+
+    def _leave(self) -> None:
+        until = time.monotonic() + _LEAVING_SECONDS
+        for threads in (self._pool, self._cancels):
+            threads.close()
+        for threads in (self._pool, self._cancels):
+            if not threads.left(max(0.0, until - time.monotonic())):
+                _log.warning("%s is closed, and BigQuery still keeps a thread of it waiting", self._dataset)
+        self._access.close()
 
     def _job(self) -> Job:
         options, deadline = self._options, time.monotonic() + self._timeout
-        job = Job(self._dataset, project=options.project, location=options.location, deadline=deadline)
+        job = Job(
+            self._dataset, project=options.project, location=options.location, deadline=deadline, closing=self._closing
+        )
         self._jobs.add(job)
         report(lambda: job.percent)
         return job
@@ -166,13 +177,13 @@ class BigQueryEngine:
     async def _abandon(self, job: Job) -> None:
         """Stop the thread, and wait until BigQuery was asked to stop the job: bounded, whoever cancels meanwhile."""
         job.stop()
-        if not job.runs:
+        if not job.runs or self._closing.is_set():
             return
 
         async def ask() -> None:
             try:
                 async with asyncio.timeout(CANCEL_SECONDS):
-                    await asyncio.get_running_loop().run_in_executor(self._cancels, job.cancel)
+                    await self._cancels.start(job.cancel)
             except TimeoutError:
                 _log.warning("job %s of %s may still run: no answer to its cancelling", job.id, self._dataset)
 

@@ -34,10 +34,13 @@ class Job:
     """One query as its thread and its waiter share it.
 
     ``run`` and what it returns block and belong to one thread at a time; ``stop`` and
-    ``cancel`` may be called from any. ``deadline`` is of ``time.monotonic``.
+    ``cancel`` may be called from any. ``deadline`` is of ``time.monotonic``. Once ``closing``
+    is set, BigQuery is not asked a second time to stop the job.
     """
 
-    def __init__(self, dataset: str, *, project: str, location: str, deadline: float) -> None:
+    def __init__(
+        self, dataset: str, *, project: str, location: str, deadline: float, closing: threading.Event | None = None
+    ) -> None:
         self.id = _ID_PREFIX + secrets.token_hex(16)
         self.bytes_processed: int | None = None
         self.bytes_billed: int | None = None
@@ -47,6 +50,7 @@ class Job:
         self._location = location
         self._deadline = deadline
         self._stopping = threading.Event()
+        self._closing = closing or threading.Event()
         self._asking = threading.Lock()
         self._client: bigquery.Client | None = None
         self._answered = False
@@ -148,32 +152,35 @@ class Job:
 
         Where another thread asks already, this one waits for it, so that who returns knows that
         BigQuery was asked. A job that was sent and not answered yet may not be there yet, so it
-        is asked again.
+        is asked again, as after a fault that may pass.
         """
         client, until = self._client, time.monotonic() + CANCEL_SECONDS
         if client is None or not self._asking.acquire(timeout=CANCEL_SECONDS):
             return
+        delay, answered, problem = _FIRST_POLL, False, None
         try:
             while not self._ended and (left := until - time.monotonic()) > 0:
-                answered = self._answered
-                if self._ask(client, left) or answered:
-                    return
-                time.sleep(_FIRST_POLL)
+                answered, problem = self._answered, self._ask(client, left)
+                known = answered or not isinstance(problem, exceptions.NotFound)
+                if problem is None or (known and not is_transient(problem)):
+                    break
+                # Not the client's own retries: they would sleep and ask on after the engine was closed.
+                if self._closing.wait(delay):
+                    break
+                delay = min(delay * 1.5, _LAST_POLL)
         finally:
             self._asking.release()
+        if not self._ended and problem is not None and not isinstance(problem, exceptions.NotFound):
+            _log.warning("job %s of %s may still run: %s", self.id, self._dataset, type(problem).__name__)
 
-    def _ask(self, client: bigquery.Client, seconds: float) -> bool:
-        """Whether BigQuery knows the job, or cannot be asked."""
+    def _ask(self, client: bigquery.Client, seconds: float) -> Exception | None:
+        """What kept BigQuery from being asked, or from knowing the job."""
         try:
-            client.cancel_job(
-                self.id, project=self._project, location=self._location, retry=_patient(seconds), timeout=seconds
-            )
-            self._ended = True
-        except exceptions.NotFound:
-            return False
+            client.cancel_job(self.id, project=self._project, location=self._location, retry=None, timeout=seconds)
         except Exception as error:
-            _log.warning("job %s of %s may still run: %s", self.id, self._dataset, type(error).__name__)
-        return True
+            return error
+        self._ended = True
+        return None
 
     def _begin(self, client: bigquery.Client, text: str, config: QueryJobConfig) -> QueryJob:
         """Start the job once: a request whose outcome is unknown is sent again under the same id."""
@@ -247,10 +254,6 @@ def _percent(job: QueryJob) -> float | None:
         return None
     done, left = job.timeline[-1].completed_units or 0, job.timeline[-1].pending_units or 0
     return 100 * done / (done + left) if done + left else None
-
-
-def _patient(seconds: float) -> Retry:
-    return Retry(predicate=is_transient, initial=0.1, maximum=1.0, timeout=seconds)
 
 
 def query_config(

@@ -42,7 +42,8 @@ class Script:
 
     ``rows`` are cells in REST's form; ``runs`` keeps jobs RUNNING until they are cancelled.
     ``lost`` inserts make their job and then lose the connection, ``failing`` are statuses that
-    the next inserts get instead. ``slow`` is what an insert waits before it answers, in seconds.
+    the next inserts get instead, ``deaf`` is the status that every cancel gets. ``slow`` is what
+    an insert waits before it answers, in seconds.
     """
 
     fields: list[dict[str, Any]] = field(default_factory=lambda: [{"name": "x", "type": "INTEGER", "mode": "NULLABLE"}])
@@ -55,6 +56,7 @@ class Script:
     billed: int = 10_485_760
     lost: int = 0
     failing: list[tuple[int, str]] = field(default_factory=list)
+    deaf: tuple[int, str] | None = None
     broken_dry_run: tuple[int, str, str] | None = None
     slow: float = 0.0
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -179,6 +181,8 @@ class ScriptedBigQuery:
 
     def _cancel(self, asked: Asked, found: re.Match[str]) -> tuple[int, Any]:
         job = self.jobs.get(found[2])
+        if self.script.deaf is not None:
+            return _error(*self.script.deaf, "later")
         if job is None:
             return _error(404, "notFound", "Not found: Job")
         with self._lock:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
 
 import pytest
 
 from contract.verdict import NotGranted, Reason
-from queries import bigquery_engine
+from queries import bigquery_engine, bigquery_job
 from tests.authority_builder import make_authority
 from tests.bigquery.bigquery_world import asked, engine_for, stored_template
 from tests.bigquery.scripted_bigquery import ScriptedBigQuery, serving
@@ -20,6 +21,14 @@ ONE = stored_template("SELECT COUNT(*) AS x FROM orders", "x:INT64")
 
 def states(service: ScriptedBigQuery) -> list[str]:
     return [job["status"]["state"] for job in service.jobs.values()]
+
+
+def at_work() -> list[str]:
+    """Threads of an engine that go on although their work was over."""
+    ours = [thread for thread in threading.enumerate() if thread.name.startswith("bigquery-")]
+    for thread in ours:
+        thread.join(5)
+    return [thread.name for thread in ours if thread.is_alive()]
 
 
 async def running(service: ScriptedBigQuery) -> None:
@@ -116,7 +125,8 @@ async def test_leaving_a_stream_cancels_its_job() -> None:
 
 
 async def test_a_service_that_never_answers_keeps_nobody_beyond_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bigquery_engine, "CANCEL_SECONDS", 0.2)
+    for module in (bigquery_engine, bigquery_job):
+        monkeypatch.setattr(module, "CANCEL_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         engine = engine_for(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.3)
         started = time.monotonic()
@@ -125,6 +135,54 @@ async def test_a_service_that_never_answers_keeps_nobody_beyond_the_time_limit(m
         assert refused.value.reason is Reason.EXECUTION_TIMEOUT
         assert time.monotonic() - started < 5
         await engine.close()
+    assert at_work() == []
+
+
+async def test_a_service_that_cannot_cancel_now_is_asked_again_and_not_after_the_engine_was_closed() -> None:
+    with serving(runs=True, deaf=(503, "backendError")) as service:
+        engine = engine_for(service.url)
+        task = asyncio.create_task(asked(engine, ONE))
+        await running(service)
+        task.cancel()
+        while len(service.cancels) < 3:
+            await asyncio.sleep(0.005)
+        service.script.deaf = None
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert states(service) == ["DONE"]
+        await engine.close()
+        asked_until_closed = len(service.asked)
+        assert at_work() == []
+        assert len(service.asked) == asked_until_closed
+
+
+async def test_closing_ends_the_asking_of_a_service_that_cannot_cancel(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bigquery_engine, "CANCEL_SECONDS", 0.2)
+    with serving(runs=True, deaf=(503, "backendError")) as service:
+        engine = engine_for(service.url)
+        task = asyncio.create_task(asked(engine, ONE))
+        await running(service)
+        await engine.close()
+        with pytest.raises(NotGranted):
+            await task
+        assert at_work() == []
+    assert "may still run: ServiceUnavailable" in caplog.text
+
+
+async def test_closing_does_not_wait_for_a_thread_that_bigquery_keeps_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bigquery_engine, "CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr(bigquery_engine, "_LEAVING_SECONDS", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        engine = engine_for(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)
+        with pytest.raises(NotGranted):
+            await asked(engine, ONE)
+        await engine.close()
+        assert "still keeps a thread of it waiting" in caplog.text
+    assert at_work() == []
 
 
 async def test_the_loop_is_free_and_threads_are_bounded_while_jobs_run(monkeypatch: pytest.MonkeyPatch) -> None:
