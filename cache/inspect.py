@@ -8,7 +8,7 @@ is not proven to be of another one is no more than mentioned (``told``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -29,7 +29,8 @@ class EntryView:
     It is ``fresh`` for ``fresh_for_s``, and gone in ``expires_in_s``, which is later where it may
     be answered as STALE meanwhile.
     ``partition`` is the digest of the whole authorization scope, ``intent`` of the call.
-    ``kid`` names the secret that sealed it. ``hits`` is ``None`` where the store does not count
+    ``kid`` names the secret that sealed it, and ``secret`` says whether it is the ``current`` one, an
+    ``earlier`` one, which no call finds any more, or ``other``: not at hand. ``hits`` is ``None`` where the store does not count
     them. ``problem`` says why nothing else could be read.
     """
 
@@ -46,6 +47,7 @@ class EntryView:
     stored_bytes: int = 0
     hits: int | None = None
     kid: str | None = None
+    secret: Literal["current", "earlier", "other"] | None = None
     problem: str | None = None
 
     @property
@@ -83,7 +85,8 @@ class CacheStats:
 
     ``bytes`` is without what is only mentioned. ``hit_ratio`` is ``None`` before the first lookup.
 
-    ``stale`` are those of ``hits`` that were past their time, ``refreshed`` and ``refresh_failed``
+    ``stale`` are those of ``hits`` that were past their time, ``derived`` those that were computed from another
+    entry, ``refreshed`` and ``refresh_failed``
     what ran behind such answers.
     """
 
@@ -94,6 +97,7 @@ class CacheStats:
     max_bytes: int | None
     hits: int
     stale: int
+    derived: int
     misses: int
     kept: int
     refreshed: int
@@ -126,7 +130,7 @@ Known = Mapping[tuple[str, str], Sensitivity]
 
 @dataclass(frozen=True, slots=True)
 class AtHand:
-    """What is at hand to judge what may be shown: secrets by their kid, and descriptors."""
+    """What is at hand to judge what may be shown: secrets by their kid, the current one first, and descriptors."""
 
     keys: Mapping[str, CacheKeys] = field(default_factory=dict)
     known: Known = field(default_factory=dict)
@@ -134,6 +138,12 @@ class AtHand:
     @classmethod
     def of(cls, keys: Iterable[CacheKeys], known: Known = MappingProxyType({})) -> AtHand:
         return cls({one.kid: one for one in keys}, known)
+
+    def secret(self, kid: str) -> Literal["current", "earlier", "other"]:
+        """What the secret of this kid is here."""
+        if kid not in self.keys:
+            return "other"
+        return "current" if kid == next(iter(self.keys)) else "earlier"
 
 
 def told(stored: StoredEntry, at_hand: AtHand, *, now: float) -> EntryView | Withheld:
@@ -161,7 +171,8 @@ def told(stored: StoredEntry, at_hand: AtHand, *, now: float) -> EntryView | Wit
         return Withheld(*place, is_result=not header.template.startswith(INDEX))
     if keys is None and (known is None or says_restricted):
         return _mention(place, "nothing here proves what it is: neither its secret nor its capability is known")
-    return _view(stored, header, parts.partition_id, parts.intent_id, now)
+    view = _view(stored, header, parts.partition_id, parts.intent_id, now)
+    return replace(view, secret=at_hand.secret(header.kid))
 
 
 def _mention(place: tuple[str, str], problem: str) -> EntryView:
@@ -218,6 +229,7 @@ async def stats(store: CacheStore, at_hand: AtHand, *, now: float) -> CacheStats
         max_bytes=raw.max_bytes,
         hits=raw.counters.get("hit", 0),
         stale=raw.counters.get("stale", 0),
+        derived=raw.counters.get("derived", 0),
         misses=sum(reasons.values()),
         kept=raw.counters.get("kept", 0),
         refreshed=raw.counters.get("refreshed", 0),

@@ -38,12 +38,14 @@ class Sort(StrEnum):
 class Selection:
     """All of what is given must hold. ``dimensions`` has words of ``CHOSEN_BY``.
 
-    ``policy`` is the policy's version, its id, or ``id@version``. ``older_than_s`` counts from when
+    ``policy`` is the policy's version, its id, or ``id@version``. ``secret`` is the kid of the secret that
+    sealed it, or ``current``, ``earlier`` or ``other`` (not at hand). ``older_than_s`` counts from when
     the execution began. ``problem`` are entries whose plain half does not read.
     """
 
     dimensions: Mapping[str, str] = field(default_factory=dict)
     policy: str | None = None
+    secret: str | None = None
     older_than_s: float | None = None
     expired: bool = False
     problem: bool = False
@@ -53,6 +55,7 @@ class Selection:
         return (
             all(held.get(CHOSEN_BY[word]) == plain(value) for word, value in self.dimensions.items())
             and (self.policy is None or plain_policy(self.policy, held))
+            and (self.secret is None or self.secret in (entry.kid, entry.secret))
             and (self.older_than_s is None or (entry.age_s is not None and entry.age_s > self.older_than_s))
             and (not self.expired or entry.expired)
             and (not self.problem or entry.problem is not None)
@@ -71,6 +74,7 @@ class Selection:
         """For a log line: what was chosen by, and no value that is not a plain dimension."""
         parts = [f"{word}={plain(value)}" for word, value in sorted(self.dimensions.items())]
         parts += [f"policy={'@'.join(plain(part) for part in self.policy.split('@'))}"] if self.policy else []
+        parts += [f"secret={plain(self.secret)}"] if self.secret else []
         parts += [f"older_than={self.older_than_s:.0f}s"] if self.older_than_s is not None else []
         parts += [word for word in ("expired", "problem") if getattr(self, word)]
         return " ".join(parts) or "everything"

@@ -17,8 +17,9 @@ from dataset_agent.configuration import check_user, load_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, note, print_json, progress, say
 from remote_agent.admin_cache import Progress
 
-_AGE: Final = re.compile(r"(\d{1,9})([smhd]?)")
-_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+SEALED_WITH: Final = "Only of this cache secret: current, earlier, other (not at hand), or its id."
+_AGE: Final = re.compile(r"(\d{1,9})([smhd])")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def verify(url: At = None, as_json: AsJson = False) -> None:
@@ -43,6 +44,7 @@ def purge(
     freshness: Annotated[str | None, typer.Option(help="Only of this freshness class.")] = None,
     revision: Annotated[str | None, typer.Option(help="Only of this revision of the data.")] = None,
     policy: Annotated[str | None, typer.Option(help="Only under this policy: id, version or id@version.")] = None,
+    secret: Annotated[str | None, typer.Option(help=SEALED_WITH)] = None,
     older_than: Annotated[str | None, typer.Option(help="Only what is older: 90s, 15m, 6h, 7d.")] = None,
     expired: Annotated[bool, typer.Option("--expired", help="Only what is past its time.")] = False,
     damaged: Annotated[bool, typer.Option("--damaged", help="Only what is damaged or foreign.")] = False,
@@ -55,7 +57,7 @@ def purge(
     """Forget stored results: the next equal calls run again. All that is given must hold of an entry."""
     settings = load_settings()
     texts = {"dataset": dataset, "capability": capability, "class": class_, "freshness": freshness}
-    texts |= {"revision": revision, "policy": policy}
+    texts |= {"revision": revision, "policy": policy, "secret": secret}
     members: dict[str, Any] = {name: value for name, value in texts.items() if value is not None}
     if older_than is not None:
         members["older_than_s"] = _seconds(older_than)

@@ -9,7 +9,7 @@ import typer
 from cache.opening import CACHE_FILE
 from cache.selection import MAX_LISTED, Sort
 from contract.settings import Settings
-from dataset_agent.cache_changes import purge, verify
+from dataset_agent.cache_changes import SEALED_WITH, purge, verify
 from dataset_agent.cache_display import differences, entry_table, figure, one_entry, restricted_table
 from dataset_agent.cache_explain import explain
 from dataset_agent.cache_source import At, cache_source
@@ -27,6 +27,7 @@ def keys(
     capability: Annotated[str | None, typer.Option(help="Only of this capability.")] = None,
     class_: Annotated[str | None, typer.Option("--class", help="Only of this class of principals.")] = None,
     freshness: Annotated[str | None, typer.Option(help="Only of this freshness class, such as 3600s.")] = None,
+    secret: Annotated[str | None, typer.Option(help=SEALED_WITH)] = None,
     expired: Annotated[bool, typer.Option("--expired", help="Only what is past its time.")] = False,
     problem: Annotated[bool, typer.Option("--problem", help="Only what does not read.")] = False,
     sort: Annotated[Sort, typer.Option(help="The oldest, largest, most used, or soonest to end first.")] = Sort.KEY,
@@ -37,7 +38,7 @@ def keys(
 ) -> None:
     """List entries with their plain dimensions. No scope, argument or row is readable from them."""
     settings = load_settings()
-    texts = {"dataset": dataset, "capability": capability, "class": class_, "freshness": freshness}
+    texts = {"dataset": dataset, "capability": capability, "class": class_, "freshness": freshness, "secret": secret}
     members: dict[str, Any] = {name: value for name, value in texts.items() if value is not None}
     members |= {name: True for name, is_on in (("expired", expired), ("problem", problem)) if is_on}
     found = cache_source(settings, url).entries({**members, "sort": sort.value, "limit": limit})

@@ -20,6 +20,7 @@ _LEAD: Final = ("key", "state", "age", "expires", "bytes", "hits")
 _SHORTEST: Final = 8
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _MARKS: Final = {True: "differs", False: "same", None: "unknown"}
+_UNSAID: Final[Mapping[str | None, str]] = {None: "", "current": ""}
 _KEY_PREFIX: Final = "dsc:1:{"
 Entry = Mapping[str, Any]
 
@@ -36,15 +37,19 @@ def entry_table(entries: Sequence[Entry], *, matched: int | None = None) -> None
             entry["size"],
             "unknown" if entry["hits"] is None and entry["problem"] is None else entry["hits"],
             *(entry["dimensions"].get(name, "") for name in _DIMENSIONS.values()),
-            entry["problem"],
         ]
         for entry in entries
     ]
     of = f" of {matched}" if matched is not None and matched > len(rows) else ""
     title = f"{len(rows)}{of} {'entry' if len(rows) == 1 and not of else 'entries'}"
-    names = [*_LEAD, *_DIMENSIONS, "problem"]
-    if not any(entry["problem"] for entry in entries):
-        names, rows = names[:-1], [row[:-1] for row in rows]
+    names = [*_LEAD, *_DIMENSIONS]
+    # Columns that say something only where something is out of the ordinary.
+    for name, said in (
+        ("secret", [_UNSAID.get(entry["secret"], entry["secret"]) for entry in entries]),
+        ("problem", [entry["problem"] or "" for entry in entries]),
+    ):
+        if any(said):
+            names, rows = [*names, name], [[*row, text] for row, text in zip(rows, said, strict=True)]
     table(title, names, rows, lead=_LEAD, right={"bytes", "hits"})
 
 

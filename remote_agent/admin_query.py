@@ -17,7 +17,7 @@ PREFIX: Final = "/admin/cache/"
 """Where the admin endpoint of a dataset agent is."""
 _LONGEST: Final = 512
 _MOST_SECONDS: Final = 1e10
-CHOOSING: Final = (*CHOSEN_BY, "policy", "older_than_s", "expired", "problem")
+CHOOSING: Final = (*CHOSEN_BY, "policy", "secret", "older_than_s", "expired", "problem")
 """The members of a selection."""
 
 
@@ -51,10 +51,11 @@ class Purge:
 def read_selection(members: Mapping[str, Any]) -> Selection:
     """From texts, a number of seconds and booleans. Raises INVALID_INPUT."""
     older = members.get("older_than_s")
-    policy = members.get("policy")
+    policy, secret = members.get("policy"), members.get("secret")
     return Selection(
         dimensions={word: _text(word, members[word]) for word in CHOSEN_BY if members.get(word) is not None},
         policy=None if policy is None else _text("policy", policy),
+        secret=None if secret is None else _text("secret", secret),
         older_than_s=None if older is None else _seconds(older),
         expired=_flag("expired", members),
         problem=_flag("problem", members),

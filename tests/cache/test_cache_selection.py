@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from cache.inspect import AtHand
+from cache.keys import CacheKeys
 from cache.result_cache import ResultCache
 from cache.selection import Selection, Sort, listing, one_of
 from cache.store import CacheStore
@@ -124,3 +126,25 @@ async def test_a_listing_and_a_view_agree(results: ResultCache, store: CacheStor
     await keep(results)
     found = await listing(store, Selection(), SEEN, now=NOW, sort=Sort.KEY, limit=1)
     assert list(found.entries) == await views(store, now=NOW)
+
+
+async def test_an_entry_says_whether_its_secret_is_the_current_one_an_earlier_one_or_none_here(
+    results: ResultCache, store: CacheStore, keys: CacheKeys
+) -> None:
+    newer = CacheKeys.from_secret(b"n" * 32)
+    before = await keep(results)
+    results.take_over(newer)
+    after = await keep(results)
+
+    async def chosen(secret: str, *at_hand: CacheKeys) -> set[str]:
+        known = AtHand.of(at_hand, SEEN.known)
+        found = await listing(store, Selection(secret=secret), known, now=NOW, sort=Sort.KEY, limit=9)
+        return {entry.key for entry in found.entries}
+
+    assert await chosen("current", newer, keys) == {after}
+    assert await chosen("earlier", newer, keys) == {before}
+    assert await chosen("other", newer) == {before}
+    assert await chosen("other", newer, keys) == set()
+    assert await chosen(keys.kid, newer) == await chosen(keys.kid, newer, keys) == {before}
+    assert (await purge(store, Selection(secret="other"), AtHand.of([newer], SEEN.known), now=NOW)).removed == 1
+    assert await keys_of(store, Selection()) == {after}

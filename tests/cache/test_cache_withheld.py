@@ -57,6 +57,8 @@ def counted(number: int) -> list[dict[str, Any]]:
 
 CHOICES = [
     Selection(),
+    Selection(secret="current"),
+    Selection(secret="x"),
     Selection({"class": "nobody"}),
     Selection({"class": "process_engineer"}),
     Selection({"revision": "x"}),
@@ -85,7 +87,7 @@ async def test_no_choice_but_of_dataset_and_capability_changes_the_number(
     assert (await numbers(store, elsewhere, at_hand))["restricted"] == []
 
 
-@pytest.mark.parametrize("chosen", CHOICES[:9], ids=lambda chosen: chosen.told())
+@pytest.mark.parametrize("chosen", CHOICES[:11], ids=lambda chosen: chosen.told())
 async def test_a_purge_takes_all_of_them_whatever_else_is_chosen_by(
     results: ResultCache, store: CacheStore, keys: CacheKeys, chosen: Selection
 ) -> None:
@@ -97,7 +99,7 @@ async def test_a_purge_takes_all_of_them_whatever_else_is_chosen_by(
     assert [entry async for entry in store.entries()] == []
 
 
-@pytest.mark.parametrize("chosen", CHOICES[9:], ids=lambda chosen: chosen.told())
+@pytest.mark.parametrize("chosen", CHOICES[11:], ids=lambda chosen: chosen.told())
 async def test_a_purge_of_what_is_over_or_does_not_read_takes_none(
     results: ResultCache, store: CacheStore, keys: CacheKeys, chosen: Selection
 ) -> None:
