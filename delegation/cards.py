@@ -22,12 +22,14 @@ import httpx
 from a2a.types.a2a_pb2 import AgentCard
 
 from contract.errors import SignerUnavailable
+from contract.tracing import Kind, tracing
 from contract.verdict import NotGranted, Reason
 from delegation.card_memory import MAX_KEPT, MAX_KEPT_BYTES, Seen, kept_for
 from delegation.card_reader import CARD_BOUNDS, Described, InvalidCard, ReadCard, read_card, read_extended
 from delegation.credentials import Assertions
 from delegation.http import UNAVAILABLE, ReplyTooLarge, UnsafeAddress, checked_url, same_origin
 from delegation.offer import Offer
+from delegation.trace import with_trace
 from delegation.wire import service_parameters
 from grants.trust import TrustedAgent
 
@@ -199,7 +201,9 @@ class CardBook:
     async def _fetch(self, agent: TrustedAgent, url: str, now: float) -> RemoteCard:
         try:
             async with asyncio.timeout(self._patience):
-                return await self._both(agent, url, now)
+                with tracing("card", Kind.CLIENT) as span:
+                    span.tell(agent_id=agent.id)
+                    return await self._both(agent, url, now)
         except SignerUnavailable as error:
             raise NotGranted(Reason.KEYS_UNAVAILABLE, "a key of this agent cannot be used now") from error
         except (InvalidCard, UnsafeAddress, ReplyTooLarge) as error:
@@ -249,7 +253,8 @@ class CardBook:
         """The extended card; ``None`` where there is none, or where the agent does not know its reader."""
         if not public.capabilities.extended_agent_card:
             return None
-        headers = service_parameters(None, {"Authorization": await self._assertions.fresh(agent.id, now)})
+        credentials = {"Authorization": await self._assertions.fresh(agent.id, now)}
+        headers = service_parameters(None, {**credentials, **with_trace()})
         response = await self.http.post(rpc_url, json=_ASK_EXTENDED, headers=headers, extensions=CARD_BOUNDS.extensions)
         if response.status_code == httpx.codes.UNAUTHORIZED:
             return None

@@ -66,6 +66,11 @@ class Reply:
     stored: StoredResult | None = None
     envelope: Mapping[str, Any] | None = field(default=None, repr=False)
 
+    @property
+    def codes(self) -> dict[str, str | None]:
+        """What may be told of it anywhere: how it ended, and the reason."""
+        return {"remote__outcome": self.outcome.value, "remote__reason": self.reason.value if self.reason else None}
+
     @classmethod
     def failed(cls, reason: Reason, message: str, *, task_id: str = "") -> Reply:
         """An INDETERMINATE reply in place of one that never came or cannot be read."""

@@ -1,25 +1,40 @@
-"""Trace ids of the asking side (W3C Trace Context)."""
+"""The trace of the asking side (W3C Trace Context): its id, and what goes with each request to another agent."""
 
 from __future__ import annotations
 
-import secrets
-from typing import Final
+from collections.abc import Mapping
 
-from opentelemetry import trace
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry import trace as otel
 
-_PROPAGATOR: Final = TraceContextTextMapPropagator()
+from contract import tracing
+from contract.trace_context import TRACEPARENT, TraceContext, new_span_id
+from contract.trace_context import new_trace_id as random_trace_id
 
 
 def new_trace_id() -> str:
-    """The active span's trace id where there is one, else 128 random bits; 32 hex digits."""
-    context = trace.get_current_span().get_span_context()
-    return f"{context.trace_id:032x}" if context.is_valid else secrets.token_hex(16)
+    """Of the trace under way here, or the one that came in, or of whoever runs us; else 128 random bits. 32 hex digits."""
+    ours = tracing.begun_trace_id()
+    if ours is not None:
+        return ours
+    theirs = otel.get_current_span().get_span_context()
+    return f"{theirs.trace_id:032x}" if theirs.is_valid else random_trace_id()
 
 
 def traceparent(trace_id: str) -> str:
-    """A W3C ``traceparent`` of this trace: the active span's own, else a new parent id."""
-    carrier: dict[str, str] = {}
-    _PROPAGATOR.inject(carrier)
-    current = carrier.get("traceparent", "")
-    return current if trace_id in current else f"00-{trace_id}-{secrets.token_hex(8)}-00"
+    """What goes with a call of this trace: the span that is open here, else what came in, else a parent nobody keeps.
+
+    The last says that it may be sampled: nobody has decided that it is not.
+    """
+    here = tracing.passed_on(trace_id)
+    if here is not None:
+        return here.traceparent
+    theirs = otel.get_current_span().get_span_context()
+    if theirs.is_valid and f"{theirs.trace_id:032x}" == trace_id:
+        return TraceContext(trace_id, f"{theirs.span_id:016x}", theirs.trace_flags.sampled).traceparent
+    return TraceContext(trace_id, new_span_id(), True).traceparent
+
+
+def with_trace() -> Mapping[str, str]:
+    """The header of a request that is of no particular call, where a trace is under way or came in."""
+    here = tracing.passed_on()
+    return {} if here is None else {TRACEPARENT: here.traceparent}

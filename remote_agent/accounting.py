@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from contract.about import about
 from contract.authority import Authority
 from contract.key_ring import sign_with, waits
+from contract.tracing import under_way
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.statement import Draft, Invocation, draft
@@ -16,6 +18,7 @@ from remote_agent.limits import judged
 from remote_agent.outcome import Answer, BoundCall, Found, Request, Supplied, Trail
 from remote_agent.service import Service
 from remote_agent.steps import Step, timed
+from remote_agent.traced import traced
 
 log = logging.getLogger(__name__)
 
@@ -88,13 +91,33 @@ async def seal(statement: Draft, receipt: Receipt, service: Service) -> dict[str
 
 async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
     """Run a path to an outcome; whatever happens on it ends in exactly one terminal row, and is counted once."""
+    about.set(trail)
+    counted = _counted(path, trail, service)
+    return await (traced("request", counted, trail) if under_way() else counted)
+
+
+async def _counted(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
     steps, answer = service.measures.begin(), None
     try:
         answer = await to_outcome(path, trail, service)
         return answer
     finally:
         decision, cache = (trail.decision, None) if answer is None else (answer.decision, answer.cache)
-        service.measures.end(steps, decision, cache, restricted=trail.is_restricted)
+        took = service.measures.end(steps, decision, cache, restricted=trail.is_restricted)
+        if log.isEnabledFor(logging.INFO):
+            log.info("a request ended", extra={"told": ending(decision, took)})
+
+
+def ending(decision: Decision | None, took: float | None) -> dict[str, object]:
+    """What the log says of how a request ended."""
+    told: dict[str, object] = {} if took is None else {"ms": round(took * 1_000, 3)}
+    if decision is None:
+        return told
+    return {
+        "verdict": decision.verdict.value,
+        "reason": decision.reason.value,
+        "decision_id": decision.decision_id,
+    } | told
 
 
 async def to_outcome(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:

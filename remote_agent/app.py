@@ -30,10 +30,11 @@ from contract.verdict import Verdict
 from control_plane.descriptor import DatasetDescriptor
 from grants.client import authenticate_client
 from grants.key_sets import CACHE_CONTROL, agent_key_set
+from metrics.door import PATH as METRICS_PATH
 from metrics.door import MetricsDoor
 from remote_agent.admin_door import AdminDoor
 from remote_agent.answer import answer
-from remote_agent.authentication import Authenticate, Gate, bearer
+from remote_agent.authentication import PUBLIC, Authenticate, Gate, bearer
 from remote_agent.caller import Caller
 from remote_agent.card import build_card, card_version
 from remote_agent.context import GovernedContextBuilder
@@ -55,6 +56,7 @@ from remote_agent.siblings import Siblings
 from remote_agent.tasks import TaskMemory
 from remote_agent.telling import Telling
 from remote_agent.underway import Underway
+from telemetry.door import TraceDoor
 
 if TYPE_CHECKING:
     from remote_agent.mcp_door import McpDoor
@@ -115,6 +117,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         redirect_slashes=False,  # a path that is not there is 404, and is not said again in a header
         lifespan=_lifespan(handler, lifecycle, telling, mcp_door),
         middleware=[
+            *_trace_door(service),
             _metrics_door(lifecycle, telling),
             Middleware(
                 AdminDoor,
@@ -169,6 +172,12 @@ def _lifespan(
             await lifecycle.close()
 
     return run
+
+
+def _trace_door(service: Service) -> list[Middleware]:
+    if not service.traces.on:
+        return []
+    return [Middleware(TraceDoor, traces=service.traces, untraced={*PUBLIC, METRICS_PATH})]
 
 
 def _metrics_door(lifecycle: Lifecycle, telling: Telling) -> Middleware:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -12,6 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contract.canonical import InvalidJson, check_shape
 from contract.errors import Category, Component, DatasetAgentError
+from contract.trace_context import new_trace_id
+from contract.tracing import take_in
 from remote_agent.caller import Caller
 
 MAX_VALUES: Final = 2_000
@@ -84,7 +85,8 @@ class Gate:
         if len(lines) > 1:
             raise _unauthenticated("send one Authorization header")
         caller = self._authenticate(lines[0].decode("latin-1") if lines else None)
-        return Caller(caller.agent, caller.person, _trace_id(scope))
+        came = take_in(scope["headers"])  # of a verified client, and of nobody else
+        return Caller(caller.agent, caller.person, came.trace_id if came else new_trace_id())
 
 
 class _Waiting:
@@ -128,16 +130,6 @@ def bearer(header: str | None) -> str:
     if scheme.lower() != "bearer" or not token.strip():
         raise _unauthenticated("send Authorization: Bearer with a client assertion for this agent")
     return token.strip()
-
-
-def _trace_id(scope: Scope) -> str:
-    """The trace id of a W3C ``traceparent``, or a new one."""
-    for name, value in scope["headers"]:
-        if name == b"traceparent":
-            fields = value.decode("latin-1").split("-")
-            if len(fields) == 4 and len(fields[1]) == 32 and all(char in "0123456789abcdef" for char in fields[1]):
-                return str(fields[1])
-    return secrets.token_hex(16)
 
 
 def _unauthenticated(message: str) -> DatasetAgentError:

@@ -28,6 +28,7 @@ from contract.identity import AdkIdentity, person_user, try_execution_identity
 from contract.ids import AppName, SessionId
 from contract.result import CacheOutcome
 from contract.telemetry import refuse_content_capture
+from contract.tracing import tracing
 from contract.verdict import NotGranted, Reason
 from delegation.remote import Delegate, Exchange
 from remote_agent.outcome import BoundCall, Found, Perform, RunIds
@@ -63,7 +64,8 @@ class GovernedTool(BaseTool):
         try:
             check_admitted(self, tool_context.session.id)
             run = _run_of(tool_context, self.name)
-            document, execution = await self._perform()
+            with tracing("tool"):
+                document, execution = await self._perform()
         except NotGranted as stop:
             self.stopped = stop
         except Exception as fault:

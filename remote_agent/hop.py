@@ -22,6 +22,7 @@ from contract.grant import VerifiedGrant
 from contract.result import ResultDocument
 from contract.schema import ResultColumn, schema_member
 from contract.scope import Scope, Sensitivity
+from contract.tracing import settle
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import CapabilityManifest, DatasetCapability, DatasetDescriptor, Delegation
 from delegation.receipt import verify_reply
@@ -56,6 +57,7 @@ async def delegate(authority: Authority, call: BoundCall, request: Request, serv
     asked = capability.descriptor.delegates
     if asked is None:
         return None
+    settle(_trace_id(authority.grant, request))
     agent, upstreams = service.trust.agent(asked.agent), service.upstreams
     if agent is None or upstreams is None:
         raise NotGranted(Reason.REMOTE_CARD_INVALID, f"no key is pinned here for {asked.agent}, which is to be asked")

@@ -25,6 +25,7 @@ from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.state import open_state
 from grants.trust import load_trust
+from metrics.common import release
 from metrics.door import metrics_token
 from metrics.folder import TableFile
 from remote_agent.admin_cache import CacheDesk
@@ -40,6 +41,7 @@ from remote_agent.spool import Spool
 from remote_agent.upstreams import A2aUpstreams
 from remote_agent.watching import Stamps, stamps_of, watch, watch_sources
 from remote_agent.world import close_world, load_world, mask_id
+from telemetry.export import open_traces
 
 log = logging.getLogger(__name__)
 _GRACE_S = 60.0
@@ -87,6 +89,7 @@ class Lifecycle:
         mask_key, cache_keys = cache_secrets(settings)
         admin, metrics = admin_token(settings), metrics_token(settings, Component.REMOTE_AGENT)
         trust = load_trust(settings.trust_path)
+        traces = open_traces(Component.REMOTE_AGENT, "dataset-agent", version=release())
         state = open_state(settings)
         stamps = await asyncio.to_thread(stamps_of, settings.datasets)
         try:
@@ -108,6 +111,7 @@ class Lifecycle:
                 public_url=public_url.rstrip("/"),
                 upstreams=A2aUpstreams.open(settings, signer),
                 measures=_measures(siblings),
+                traces=traces,
             )
         except BaseException:
             await state.close()
@@ -248,6 +252,7 @@ class Lifecycle:
         await self.service.cache.close()
         await self.service.state.close()
         self.service.ledger.close()
+        await asyncio.to_thread(self.service.traces.close)
 
     def _retire(self, old: World) -> None:
         async def later() -> None:

@@ -166,8 +166,12 @@ class Measures:
         self._in_flight.add()
         return steps
 
-    def end(self, steps: Steps, decision: Decision | None, cache: CacheOutcome | None, *, restricted: bool) -> None:
-        """It has its outcome. ``restricted``: of a restricted capability, so that whether it was stored is not told."""
+    def end(
+        self, steps: Steps, decision: Decision | None, cache: CacheOutcome | None, *, restricted: bool
+    ) -> float | None:
+        """It has its outcome; the seconds it took. ``restricted``: of a restricted capability, so that whether it was
+        stored is not told, nor these seconds.
+        """
         took = perf_counter() - steps.began
         under_way.set(None)
         self._in_flight.add(amount=-1.0)
@@ -182,6 +186,7 @@ class Measures:
             if cache is not None:
                 self._flown(steps.runs)
         self._step_seconds.observe_each(steps.seconds)
+        return None if restricted else took
 
     def decided(self, decision: Decision) -> None:
         self._requests.add(OUTCOME_OF[decision.reason])

@@ -224,7 +224,7 @@ class Trail:
             agent_id=agent_id,
             client=self.request.client,
             request_id=self.request.request_id,
-            trace_id=self._trace_id(),
+            trace_id=self.trace_id,
             **LedgerRow.decided(self.decision),
             **self._asked(),
             **self._resolved(),
@@ -234,7 +234,13 @@ class Trail:
             upstream_digest=self.supplied.digest if self.supplied else None,
         )
 
-    def _trace_id(self) -> str | None:
+    def ids(self) -> dict[str, str]:
+        """What it may be called in a log line and in a span."""
+        told = {"request_id": self.request.request_id, "trace_id": self.trace_id, "task_id": self.request.task_id}
+        return {name: value for name, value in told.items() if value}
+
+    @property
+    def trace_id(self) -> str | None:
         """The root's trace where its grant names one, so that one id joins both ledgers."""
         stated = self.grant.rctx.get("trace_id") if self.grant else None
         return str(stated or self.request.trace_id) or None

@@ -18,6 +18,7 @@ from cache.result_cache import Hit
 from contract.authority import Authority
 from contract.ids import new_id
 from contract.result import CacheOutcome, Execution, Intent, Result
+from contract.tracing import Kind, passed_on
 from contract.verdict import Verdict
 from remote_agent.accounting import record, to_outcome
 from remote_agent.cancelling import past_cancelling
@@ -34,7 +35,13 @@ _RAN: Final = CacheOutcome("MISS")
 def refresh_later(authority: Authority, call: BoundCall, request: Request, service: Service, execute: Execute) -> None:
     """Begin the refresh behind an answer, unless one of the same result is under way."""
     place = service.cache.locate(authority, intent_of(call), freshness_class=call.freshness_class)
-    service.refreshes.begin(place.key, lambda: refresh(authority, call, request, service, execute))
+    traces = service.traces.after(passed_on(Trail(request, authority.grant).trace_id))
+
+    async def traced() -> None:
+        with traces.begin("refresh", Kind.INTERNAL):
+            await refresh(authority, call, request, service, execute)
+
+    service.refreshes.begin(place.key, traced)
 
 
 async def refresh(authority: Authority, call: BoundCall, request: Request, service: Service, execute: Execute) -> None:

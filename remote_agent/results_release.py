@@ -20,10 +20,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
+from contract.about import about
 from contract.authority import Authority
 from contract.call import Call
 from contract.grant import VerifiedGrant
 from contract.result import StoredResult
+from contract.tracing import tracing
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.row import Kind
@@ -81,6 +83,16 @@ async def fetch(request: Request, wanted: Wanted, service: Service) -> Release |
     Only cancellation leaves as an exception; it is recorded.
     """
     trail = Trail(request)
+    about.set(trail)
+    with tracing("fetch") as span:
+        try:
+            return await _fetched(trail, wanted, service)
+        finally:
+            span.settle(trail.trace_id, withheld=trail.is_restricted)
+            span.tell(**trail.ids())
+
+
+async def _fetched(trail: Trail, wanted: Wanted, service: Service) -> Release | Withheld:
     files = ExitStack()
     try:
         return await _opened(trail, files, wanted, service)
@@ -214,8 +226,9 @@ class Release:
         Raises ``Broken`` where it stops before the last byte, and ``CancelledError``.
         """
         try:
-            await begin(self)
-            await self._hand_over(send)
+            with tracing("release"):
+                await begin(self)
+                await self._hand_over(send)
         except NotGranted as stop:
             await self._broke_off(stop)
             raise Broken from stop

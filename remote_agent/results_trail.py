@@ -7,6 +7,7 @@ from typing import Any
 
 from contract.authority import Authority
 from contract.grant import VerifiedGrant
+from contract.scope import Sensitivity
 from contract.verdict import Decision
 from evidence.row import Kind, LedgerRow, Side
 from remote_agent.outcome import Request
@@ -24,9 +25,24 @@ class Trail:
     authority: Authority | None = None
     unsatisfiable: bool = False
 
+    @property
+    def trace_id(self) -> str | None:
+        stated = self.grant.rctx.get("trace_id") if self.grant else None
+        return str(stated or self.request.trace_id) or None
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether the result is of a restricted capability, as far as is known."""
+        return self.held is not None and self.held.terms.authority.sensitivity is Sensitivity.RESTRICTED
+
+    def ids(self) -> dict[str, str]:
+        """What it may be called in a log line and in a span."""
+        task = self.request.operation.task if self.held else None  # until then it is what somebody sent
+        told = {"request_id": self.request.request_id, "trace_id": self.trace_id, "task_id": task}
+        return {name: value for name, value in told.items() if value}
+
     def row(self, decision: Decision, service: Service, kind: Kind, released: int | None) -> LedgerRow:
         request = self.request
-        stated = self.grant.rctx.get("trace_id") if self.grant else None
         return LedgerRow(
             kind=kind,
             side=Side.REMOTE,
@@ -34,7 +50,7 @@ class Trail:
             agent_id=service.agent_id,
             client=request.client,
             request_id=request.request_id,
-            trace_id=str(stated or request.trace_id) or None,
+            trace_id=self.trace_id,
             task_id=request.operation.task,
             bytes_released=released,
             **LedgerRow.decided(decision),

@@ -16,6 +16,7 @@ from cache.result_cache import ResultCache
 from contract.authority import Authority
 from contract.ids import is_slug
 from contract.signing import Signer
+from contract.tracing import Traces
 from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
 from control_plane.evaluator import Evaluator
 from control_plane.principals import Directory
@@ -166,5 +167,6 @@ class Service:
     mask_id: str = ""
     published_keys: PublishedKeys = field(default_factory=PublishedKeys)
     measures: Measures = field(default_factory=Measures, repr=False)
+    traces: Traces = field(default_factory=Traces, repr=False)
     refreshes: Refreshes = field(default_factory=Refreshes)
     clock: Callable[[], float] = time.time

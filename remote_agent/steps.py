@@ -1,7 +1,8 @@
 """How long each step of one request took. A step says its name where it is defined, and nothing else knows of it.
 
 Times are kept for the request under way in this context and told when it ends (``measures.py``);
-where none is under way, as in work that goes on after its answer, nothing is kept.
+where none is under way, as in work that goes on after its answer, none are. Where a trace of it is kept
+(``contract/tracing.py``) each step is a span too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from contextvars import ContextVar
 from enum import IntEnum
 from time import perf_counter
 from typing import Any, Final, ParamSpec, TypeVar
+
+from contract import tracing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,20 +36,23 @@ class Step(IntEnum):
 
 
 _COUNT: Final = len(Step)
+_PRIVATE: Final = frozenset({Step.FIND, Step.RUN})
+"""What of a restricted capability is not told: whether its result was stored."""
 
 
 class Steps:
     """One request: when it began (of ``perf_counter``), and for each step its seconds together and how often it ran.
 
-    It is read once, when the request ends; what is added later is told nowhere.
+    It is read once, when the request ends; what is added later is told nowhere. ``traced`` says whether its steps are spans.
     """
 
-    __slots__ = ("began", "runs", "seconds")
+    __slots__ = ("began", "runs", "seconds", "traced")
 
     def __init__(self, began: float) -> None:
         self.began = began
         self.seconds = [0.0] * _COUNT
         self.runs = [0] * _COUNT
+        self.traced = tracing.under_way()
 
 
 under_way: Final[ContextVar[Steps | None]] = ContextVar("steps_under_way", default=None)
@@ -54,16 +60,22 @@ under_way: Final[ContextVar[Steps | None]] = ContextVar("steps_under_way", defau
 
 def timed(step: Step) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T]]]:
     """A step that is awaited."""
-    number = int(step)
+    number, name, private = int(step), step.name.lower(), step in _PRIVATE
 
     def decorated(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        async def spanned(*args: P.args, **kwargs: P.kwargs) -> T:
+            with tracing.tracing(name, private=private):
+                return await function(*args, **kwargs)
+
         @functools.wraps(function)
         async def measured(*args: P.args, **kwargs: P.kwargs) -> T:
             steps = under_way.get()
             if steps is None:
-                return await function(*args, **kwargs)
+                return await spanned(*args, **kwargs)
             began = perf_counter()
             try:
+                if steps.traced:
+                    return await spanned(*args, **kwargs)
                 return await function(*args, **kwargs)
             finally:
                 steps.seconds[number] += perf_counter() - began
@@ -76,16 +88,22 @@ def timed(step: Step) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Corou
 
 def timed_at_once(step: Step) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A step that is not awaited."""
-    number = int(step)
+    number, name, private = int(step), step.name.lower(), step in _PRIVATE
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        def spanned(*args: P.args, **kwargs: P.kwargs) -> T:
+            with tracing.tracing(name, private=private):
+                return function(*args, **kwargs)
+
         @functools.wraps(function)
         def measured(*args: P.args, **kwargs: P.kwargs) -> T:
             steps = under_way.get()
             if steps is None:
-                return function(*args, **kwargs)
+                return spanned(*args, **kwargs)
             began = perf_counter()
             try:
+                if steps.traced:
+                    return spanned(*args, **kwargs)
                 return function(*args, **kwargs)
             finally:
                 steps.seconds[number] += perf_counter() - began

@@ -8,6 +8,7 @@ from contract.authority import Authority
 from contract.extension import GRANT_HEADER
 from contract.settings import Settings
 from contract.signing import Signer
+from contract.tracing import Kind, tracing
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from delegation.cards import CardBook
@@ -63,7 +64,9 @@ class A2aUpstreams:
         if card is None:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, "there is no verified card of the agent to be asked")
         exchange = Exchange(errand.plan.call, errand.prepare, timeout=errand.timeout, waits=self._assertions.waits)
-        await self._executor.send(authority, errand.name, Delegate(card, exchange, self._cards.http))
+        with tracing("a2a.call", Kind.CLIENT) as span:
+            await self._executor.send(authority, errand.name, Delegate(card, exchange, self._cards.http))
+            span.tell(agent_id=errand.plan.agent_id, **exchange.reply.codes)
         return exchange.sent, exchange.reply
 
     def forget(self, agents: Iterable[str]) -> None:

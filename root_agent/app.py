@@ -24,8 +24,10 @@ from starlette.routing import Route
 
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError, fault_of_status
+from contract.tracing import take_in
 from contract.verdict import NotGranted
 from grants.key_sets import CACHE_CONTROL, issuer_key_set
+from metrics.door import PATH as METRICS_PATH
 from metrics.door import MetricsDoor
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
@@ -34,6 +36,7 @@ from root_agent.opening import close_service
 from root_agent.results_relay import PATH, RelayDoor, Waiting
 from root_agent.service import NOBODY_NAMED, Service
 from root_agent.telling import Telling
+from telemetry.door import TraceDoor
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ _CALL: Final = frozenset({"dataset", "capability", "arguments"})
 _FORM: Final = frozenset({"media_type", "zone", "max_age_s", "schema_version", "via"})
 # Nobody reads it: the code that proxies log for a client that closed its request.
 _GONE: Final = 499
+_UNTRACED: Final = frozenset({"/.well-known/jwks.json", "/healthz", "/readyz", METRICS_PATH})
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
@@ -63,7 +67,7 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        middleware=[_metrics_door(service)],
+        middleware=[*_trace_door(service), _metrics_door(service)],
     )
     app.state.root = root
 
@@ -71,6 +75,7 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
     async def ask(request: Request) -> JSONResponse:
         try:
             person = await service.person(_bearer(request))
+            take_in(request.scope["headers"])
             wanted = _wanted(await _body(request, max_body_bytes))
             answer = await _unless_gone(request, root.ask_for(person, **wanted))
             waiting.keep(answer)
@@ -127,6 +132,10 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         return _failed(error)
 
     return app
+
+
+def _trace_door(service: Service) -> list[Middleware]:
+    return [Middleware(TraceDoor, traces=service.traces, untraced=_UNTRACED)] if service.traces.on else []
 
 
 def _metrics_door(service: Service) -> Middleware:

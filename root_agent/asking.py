@@ -222,6 +222,10 @@ class Asking:
     watch: Watch | None = field(default=None, repr=False, compare=False)
     began: float = field(default_factory=perf_counter, repr=False, compare=False)
 
+    def ids(self) -> dict[str, str]:
+        """What it may be called in a log line and in a span."""
+        return {"request_id": self.request_id, "trace_id": self.trace_id}
+
     @property
     def adk(self) -> AdkIdentity:
         """The session it runs in, which is its person's own."""

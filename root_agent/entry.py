@@ -13,12 +13,14 @@ from google.adk.apps.app import App
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
+from contract.about import about
 from contract.call import RESULT_MEDIA_TYPE
 from contract.errors import Component, DatasetAgentError
 from contract.identity import try_execution_identity
 from contract.ids import SessionId
 from contract.progress import Watch
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
+from contract.tracing import Kind
 from contract.verdict import NotGranted, Reason
 from delegation.trace import new_trace_id
 from root_agent import ask as path
@@ -27,6 +29,7 @@ from root_agent.holder import Desk
 from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
 from root_agent.service import Service
+from root_agent.traced import ending, traced
 from root_agent.workflow import Nodes, build_workflow
 
 log = logging.getLogger(__name__)
@@ -133,10 +136,12 @@ class RootAgent:
         """
         where = self.service.zone if zone is None else zone
         wanted = Wanted.of(question, call, media_type, task, where, max_age_s, schema_version, via)
-        asking = _asking(person, wanted, SessionId.generate(), watch)
-        self._desk.open(asking)
-        with self.service.measures.asking():
-            return await self._answered(asking)
+        with self.service.traces.begin("ask", Kind.INTERNAL):
+            asking = _asking(person, wanted, SessionId.generate(), watch)
+            self._desk.open(asking)
+            about.set(asking)
+            with self.service.measures.asking():
+                return await self._answered(asking)
 
     async def _answered(self, asking: Asking) -> Answer:
         run = asyncio.ensure_future(self._run(asking))
@@ -178,10 +183,11 @@ class RootAgent:
         """The answer on the desk; where the run left none, one without rows, recorded."""
         ended = self._desk.close(asking.adk) or asking
         answer = await self._left(ended, reason, message)
-        took = perf_counter() - asking.began
-        self.service.measures.asked(
-            answer.decision, took, restricted=ended.is_restricted or answer.asking.is_restricted
-        )
+        took, restricted = perf_counter() - asking.began, ended.is_restricted or answer.asking.is_restricted
+        self.service.measures.asked(answer.decision, took, restricted=restricted)
+        traced(answer, restricted=restricted)
+        if log.isEnabledFor(logging.INFO):
+            log.info("an asking ended", extra={"told": ending(answer, None if restricted else took)})
         return answer
 
     async def _left(self, ended: Asking, reason: Reason, message: str) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -24,8 +25,10 @@ from evidence.ledger import Ledger
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.trust import Trust, TrustedAgent, load_trust
+from metrics.common import release
 from metrics.door import metrics_token
 from root_agent.service import Service, World, pinned_holder
+from telemetry.export import open_traces
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +82,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         zone=read_zone(settings.zone),
         metrics_token=metrics_token(settings, Component.ROOT_AGENT),
         metrics_at_home=not settings.production,
+        traces=open_traces(Component.ROOT_AGENT, "dataset-agent-root", version=release()),
         clock=clock,
     )
     service.holder_entry  # noqa: B018 - a root agent whose key nobody pins could only be refused
@@ -138,6 +142,7 @@ async def close_service(service: Service) -> None:
     if service.memo is not None:
         await service.memo.close()
     service.ledger.close()
+    await asyncio.to_thread(service.traces.close)
 
 
 def _evaluator(settings: Settings, policies: PolicySet) -> Evaluator:

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.result import StoredResult
+from contract.tracing import take_in
 from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
 from root_agent.asking import Answer
 from root_agent.identity import RequestContext
@@ -82,6 +83,7 @@ class RelayDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         person = await self._service.person(self._bearer(request))
+        take_in(scope["headers"])
         if request.method != "GET":
             await _reply(send, 405, b"", [(b"allow", b"GET")])
             return

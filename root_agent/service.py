@@ -18,6 +18,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import GRANT_HEADER
 from contract.principal import Principal
 from contract.signing import PublicKey, Signer
+from contract.tracing import Traces
 from contract.verdict import NotGranted, Reason
 from contract.zone import UTC
 from control_plane.evaluator import Evaluator
@@ -98,6 +99,7 @@ class Service:
     zone: ZoneInfo = UTC
     measures: Measures = field(default_factory=Measures, repr=False)
     finder: Finder = field(default_factory=Finder, repr=False)
+    traces: Traces = field(default_factory=Traces, repr=False)
     metrics_token: BearerToken | None = None
     metrics_at_home: bool = False
     clock: Callable[[], float] = time.time

@@ -18,6 +18,7 @@ from google.genai import types
 
 from contract.key_ring import waits
 from contract.result import ResultDocument
+from contract.tracing import Kind, tracing
 from contract.verdict import NotGranted, Reason, Verdict
 from control_plane.descriptor import DatasetDescriptor
 from delegation.cards import CardBook, RemoteCard
@@ -25,6 +26,7 @@ from delegation.following import Follow
 from delegation.mcp_tool import McpTool, ToolPlace
 from delegation.remote import Delegate, Exchange
 from delegation.reply import Reply
+from delegation.trace import with_trace
 from root_agent import ask
 from root_agent.answer_view import summary, table
 from root_agent.asking import Asking
@@ -105,7 +107,9 @@ class Nodes:
     async def _take(self, ctx: Context, node: str, step: ask.Step, *, routed: bool = True) -> Event:
         asking, began = self._desk.put(self._desk.running(ctx.invocation_id).visiting(node)), perf_counter()
         if asking.stop is None:  # what has stopped only passes through, to the node that records it
-            asking = self._desk.put(await ask.take(step, asking, self._service()))
+            with tracing(node) as span:
+                asking = self._desk.put(await ask.take(step, asking, self._service()))
+                span.tell(reason=asking.stop.reason.value if asking.stop else None)
             self._service().measures.step(node, perf_counter() - began, restricted=asking.is_restricted)
         return Event(output=_public(node, asking), route=asking.verdict.value if routed else None)
 
@@ -124,10 +128,12 @@ class Nodes:
             task_id=asking.continued,
             follow=_follow(asking, planned.agent_id, service) if planned.tool is None else None,
         )
-        if planned.tool is None:
-            await ctx.run_node(Delegate(card, exchange, cards.http))
-        else:
-            await ctx.run_node(McpTool(_place(asking, card, planned.tool), exchange, cards.http))
+        with tracing("a2a.call" if planned.tool is None else "mcp.call", Kind.CLIENT) as span:
+            if planned.tool is None:
+                await ctx.run_node(Delegate(card, exchange, cards.http))
+            else:
+                await ctx.run_node(McpTool(_place(asking, card, planned.tool), exchange, cards.http))
+            span.tell(agent_id=planned.agent_id, **exchange.reply.codes)
         service.measures.replied(exchange.reply.reason)
         return ask.settle(asking, service, exchange.sent, exchange.reply)
 
@@ -135,7 +141,8 @@ class Nodes:
         invocation_id = ctx.invocation_id
         asking = self._desk.put(self._desk.running(invocation_id).visiting(node))
         began = perf_counter()
-        asking = self._desk.put(await step(asking, self._service()))
+        with tracing(node):
+            asking = self._desk.put(await step(asking, self._service()))
         self._service().measures.step(node, perf_counter() - began, restricted=asking.is_restricted)
         answer = asking.answer
         if answer is None:
@@ -194,7 +201,7 @@ def _place(asking: Asking, card: RemoteCard, tool: str) -> ToolPlace:
 
 def _follow(asking: Asking, agent_id: str, service: Service) -> Follow | None:
     watch, person = asking.watch, asking.principal
-    return None if watch is None else Follow(watch, lambda: service.looking(agent_id, person))
+    return None if watch is None else Follow(watch, lambda: {**service.looking(agent_id, person), **with_trace()})
 
 
 def _public(node: str, asking: Asking) -> dict[str, Any]:
