@@ -34,6 +34,8 @@ def warnings_of(
     for item in found:
         if item.manifest is None:
             continue
+        if policies is not None and directory is not None:
+            yield from _stale(item, item.manifest, policies, directory)
         for number, capability in enumerate(item.manifest.capabilities):
             yield from _examples(item, item.manifest, number, capability)
             line, place = item.document.where(("capabilities", number))
@@ -59,6 +61,21 @@ def _examples(
             told = "nothing, or as two alike" if read is None else read.capability
             message = f"is read as {told}: ask in more of its keywords, or add the words asked to them"
             yield FolderFault(item.file, message, *item.document.where(("capabilities", number, "examples", place)))
+
+
+def _stale(
+    item: Examined, manifest: DatasetManifest, policies: PolicySet, directory: Directory
+) -> Iterator[FolderFault]:
+    """A publisher's ``stale_s`` that no policy takes up, for nobody."""
+    if manifest.freshness.stale_s is None:
+        return
+    for capability in manifest.capabilities:
+        for person in directory.by_name.values():
+            answer = policies.evaluate(_request(manifest, capability, person))
+            if answer.outcome is Outcome.PERMIT and answer.obligations.stale_s:
+                return
+    message = "is of no effect: no policy that permits one of its capabilities to anybody here has @stale"
+    yield FolderFault(item.file, message, *item.document.where(("freshness", "stale_s")))
 
 
 def _entitlements(

@@ -197,6 +197,16 @@ def test_what_nobody_can_have_meant_is_a_warning(world: Path, file: str, old: st
     assert any(told in warning.message for warning in report.warnings)
 
 
+def test_a_time_that_no_policy_takes_up_is_a_warning_until_one_does(world: Path) -> None:
+    text = (world / DESCRIPTOR).read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("freshness:")]
+    edit(world, DESCRIPTOR, (line, "freshness: {maximum_age_s: 86400, reuse_s: 60, stale_s: 30}"))
+    told = [warning for warning in checked(world).warnings if "no policy that permits" in warning.message]
+    assert [(one.file, one.place) for one in told] == [(DESCRIPTOR, "freshness.stale_s")]
+    edit(world, POLICY, ("@id(", '@stale("20")\n@id('))
+    assert not [warning for warning in checked(world).warnings if "no policy that permits" in warning.message]
+
+
 @pytest.fixture(scope="module")
 def two_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two")
