@@ -44,6 +44,7 @@ PACKAGES: Final = (
     "cache",
     "evidence",
     "metrics",
+    "approvals",
     "delegation",
     "root_agent",
     "remote_agent",

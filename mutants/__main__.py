@@ -29,6 +29,7 @@ from mutants.plant import Mutant, mutants
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SEARCHED: Final = {
+    "approvals": ("tests/approvals", "tests/remote_agent"),
     "cache": ("tests/cache", "tests/remote_agent"),
     "contract": ("tests/contract", "tests/grants", "tests/attacks", "tests/metrics", "tests/remote_agent"),
     "control_plane": ("tests/control_plane", "tests/root_agent", "tests/dataset_agent"),
