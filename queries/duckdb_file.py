@@ -140,8 +140,10 @@ def _build(target: Path, tables: Sequence[Table], sources: dict[str, Path], dige
 
 def _fill(path: Path, tables: Sequence[Table], sources: dict[str, Path]) -> None:
     with duckdb.connect(str(path), config={"autoinstall_known_extensions": "false"}) as connection:
+        connection.begin()  # one write to the disk for all of them
         for statement in macro_statements():
             connection.execute(statement)
+        connection.commit()
         connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
         for table in tables:
             import_table(connection, table, sources[table.name])
