@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from contract.signing import Signer
@@ -13,7 +14,7 @@ from evidence.entry import Concealed, Entry, Head, InvalidLedger
 from evidence.merkle import leaf_hash
 from evidence.row import leaf_data
 from evidence.sqlite_file import BUSY_SECONDS
-from evidence.store import LedgerBusy, LedgerStore
+from evidence.store import LedgerBusy, LedgerStore, Writing
 
 _RETRY_SECONDS: Final = 0.0003
 
@@ -58,6 +59,21 @@ class Commits:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
+
+    @contextmanager
+    def patiently(self) -> Iterator[Writing]:
+        """The write lock for something else than rows, waiting for it as ``commit_patiently`` does."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        with self.lock, ExitStack() as locked:
+            while True:
+                try:
+                    writing = locked.enter_context(self._store.writing())
+                    break
+                except LedgerBusy:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_RETRY_SECONDS)
+            yield writing
 
     def head(self) -> Head:
         with self.lock:

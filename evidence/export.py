@@ -2,38 +2,91 @@
 
 An export holds everything that is hashed and signed, so it verifies like the file itself.
 Copying a ledger's database file instead would leave its ``-wal``, the newest rows, behind.
+One that begins after row 0 says on its first line what it stands on: a checkpoint and the
+peaks of its tree. Rows that retention removed are there as their leaf hashes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any, Final
 
 import orjson
 
 from contract.canonical import b64url, unb64url
 from evidence.checkpoint import Checkpoint, InvalidReceipt
-from evidence.entry import Entry, InvalidLedger, NotALedger
-from evidence.reader import LedgerFile
+from evidence.entry import Entry, Head, InvalidLedger, NotALedger
+from evidence.merkle import Frontier
 from evidence.row import COLUMNS, LATER
 
-_HASHES = ("leaf_hash", "root", "signature")
+_HASHES: Final = ("leaf_hash", "root", "signature")
+_LEAVES_A_LINE: Final = 256
 
 
-def export_lines(path: Path) -> Iterator[str]:
-    """The lines, without line ends, as of one commit. Raises ``DatasetAgentError`` as ``LedgerFile``."""
-    with LedgerFile(path).reading() as opened:
-        yield _line({"checkpoint": opened.head().checkpoint.to_json()})
-        for entry in opened.entries():
-            yield _line(
-                {
-                    "index": entry.index,
-                    **entry.cells,
-                    "leaf_hash": entry.leaf_hash.hex(),
-                    "root": entry.root.hex(),
-                    "signature": b64url(entry.signature),
-                }
-            )
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The rows before ``head.frontier.size`` are not here; this is what the next one stands on."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Rows from ``start`` on of which only the leaf hashes are left."""
+
+    start: int
+    hashes: tuple[bytes, ...]
+
+
+def first_line(newest: Checkpoint, begins: Head | None = None) -> str:
+    """The line of the newest checkpoint that the rows lead up to, and of what the first of them stands on."""
+    line: dict[str, Any] = {"checkpoint": newest.to_json()}
+    if begins is not None and begins.frontier.size:
+        line["begins"] = {
+            "checkpoint": begins.checkpoint.to_json(),
+            "peaks": [peak.hex() for peak in begins.frontier.peaks],
+        }
+    return _line(line)
+
+
+def entry_line(entry: Entry) -> str:
+    return _line(
+        {
+            "index": entry.index,
+            **entry.cells,
+            "leaf_hash": entry.leaf_hash.hex(),
+            "root": entry.root.hex(),
+            "signature": b64url(entry.signature),
+        }
+    )
+
+
+def leaves_line(leaves: Leaves) -> str:
+    return _line({"leaves": {"start": leaves.start, "hashes": [leaf.hex() for leaf in leaves.hashes]}})
+
+
+def stripped(parts: Iterable[Checkpoint | Beginning | Entry | Leaves]) -> Iterator[str]:
+    """The lines of an export without what its rows say: their hashes are left, so that it verifies."""
+    held: list[bytes] = []
+    rest = iter(parts)
+    newest = next(rest)
+    if not isinstance(newest, Checkpoint):
+        raise InvalidLedger("an export begins with a checkpoint")
+    second = next(rest, None)
+    begins = second.head if isinstance(second, Beginning) else None
+    yield first_line(newest, begins)
+    at = begins.frontier.size if begins else 0
+    for part in rest if begins or second is None else chain((second,), rest):
+        held += part.hashes if isinstance(part, Leaves) else [part.leaf_hash] if isinstance(part, Entry) else []
+        while len(held) >= _LEAVES_A_LINE:
+            yield leaves_line(Leaves(at, tuple(held[:_LEAVES_A_LINE])))
+            at += _LEAVES_A_LINE
+            del held[:_LEAVES_A_LINE]
+    if held:
+        yield leaves_line(Leaves(at, tuple(held)))
 
 
 def is_export(path: Path) -> bool:
@@ -41,26 +94,42 @@ def is_export(path: Path) -> bool:
         return file.read(1) == b"{"
 
 
-def read_export(path: Path) -> Iterator[Checkpoint | Entry]:
-    """The checkpoint, then the entries, unverified. Raises ``InvalidLedger`` for a line that is neither."""
+def read_export(path: Path) -> Iterator[Checkpoint | Beginning | Entry | Leaves]:
+    """The checkpoint, what it stands on, then what it holds, unverified. Raises ``InvalidLedger``, ``NotALedger``."""
     with path.open("rb") as file:
         try:
-            yield _newest(orjson.loads(next(file)))
+            yield from _newest(orjson.loads(next(file)))
         except (StopIteration, orjson.JSONDecodeError, InvalidReceipt) as error:
             raise NotALedger("it begins with neither a database nor a checkpoint") from error
         for number, line in enumerate(file):
-            yield _entry(number, line)
+            yield _part(number, line)
 
 
-def _newest(value: object) -> Checkpoint:
-    if not isinstance(value, dict) or set(value) != {"checkpoint"}:  # a receipt has one too
+def _newest(value: object) -> Iterator[Checkpoint | Beginning]:
+    if not isinstance(value, dict) or set(value) | {"begins"} != {"checkpoint", "begins"}:  # a receipt has one too
         raise InvalidReceipt("not the first line of an export")
-    return Checkpoint.from_json(value["checkpoint"])
+    yield Checkpoint.from_json(value["checkpoint"])
+    if "begins" in value:
+        yield Beginning(_begins(value["begins"]))
 
 
-def _entry(number: int, line: bytes) -> Entry:
+def _begins(value: Any) -> Head:
+    try:
+        checkpoint = Checkpoint.from_json(value["checkpoint"])
+        peaks = b"".join(map(bytes.fromhex, value["peaks"]))
+        head = Head(checkpoint, Frontier.from_bytes(checkpoint.size, peaks))
+    except (TypeError, KeyError, ValueError) as error:
+        raise InvalidLedger("the first line does not say what the rows stand on") from error
+    if head.frontier.root() != checkpoint.root:
+        raise InvalidLedger("what the rows stand on does not hash to its root")
+    return head
+
+
+def _part(number: int, line: bytes) -> Entry | Leaves:
     try:
         value = orjson.loads(line)
+        if type(value) is dict and set(value) == {"leaves"}:
+            return _leaves(value["leaves"])
         if set(value) | set(LATER) != {"index", *COLUMNS, *_HASHES} or type(value["index"]) is not int:
             raise ValueError("other members than an entry's")
         return Entry(
@@ -70,9 +139,16 @@ def _entry(number: int, line: bytes) -> Entry:
             root=bytes.fromhex(value["root"]),
             signature=unb64url(value["signature"]),
         )
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise InvalidLedger(f"line {number + 2} is not an entry") from error
 
 
-def _line(value: dict[str, object]) -> str:
+def _leaves(value: Any) -> Leaves:
+    hashes = tuple(map(bytes.fromhex, value["hashes"]))
+    if set(value) != {"start", "hashes"} or type(value["start"]) is not int or any(len(one) != 32 for one in hashes):
+        raise ValueError("no leaf hashes")
+    return Leaves(value["start"], hashes)
+
+
+def _line(value: dict[str, Any]) -> str:
     return orjson.dumps(value).decode()

@@ -35,6 +35,8 @@ class Kind(StrEnum):
     CACHE_REFRESHED = "cache_refreshed"
     HUMAN_APPROVAL_GRANTED = "human_approval_granted"
     HUMAN_APPROVAL_DENIED = "human_approval_denied"
+    SEGMENT_REMOVED = "segment_removed"
+    SUBJECT_FORGOTTEN = "subject_forgotten"
 
 
 class Side(StrEnum):
@@ -82,7 +84,9 @@ class LedgerRow(Strict):
     release that starts, what was handed to the network on its terminal row. ``derived`` is 1 where a
     HIT was computed from the stored result of a wider call, whose execution is the row's. ``funnel`` counts how
     a question found its candidates: datasets registered, of which the person may know, matching, of these usable,
-    capabilities and datasets shown.
+    capabilities and datasets shown. ``segment`` is on the row that says that retention removed rows:
+    the first of them, the one behind the last, and the root of the tree up to there. ``arrival`` names the
+    request as it was taken in: of all rows with it one is terminal (``evidence.arrivals``).
     """
 
     kind: Annotated[Kind, Field(strict=False)] = Kind.TERMINAL
@@ -128,6 +132,8 @@ class LedgerRow(Strict):
     task_id: _Correlation | None = None
     upstream_digest: _Digest | None = None
 
+    segment: Annotated[str, Field(pattern=r"^\d{1,16}-\d{1,16}:[0-9a-f]{64}$")] | None = None
+    arrival: _Id | None = None
     funnel: Annotated[str, Field(pattern=r"^\d{1,9}(>\d{1,9}){5}$")] | None = None
 
     trace_id: _Correlation | None = None
@@ -149,6 +155,8 @@ class LedgerRow(Strict):
             raise ValueError("a subject is known by its issuer")
         if self.derived is not None and self.cache != "HIT":
             raise ValueError("what is derived is a HIT")
+        if (self.segment is not None) is not (self.kind is Kind.SEGMENT_REMOVED):
+            raise ValueError("a removal names its rows, and nothing else does")
         resolved = (self.dataset_version, self.revision, self.capability)
         if self.verdict is Verdict.GRANTED and self.dataset is not None and None in resolved:
             raise ValueError("GRANTED on a dataset names its version, revision and capability")
@@ -184,7 +192,7 @@ class LedgerRow(Strict):
 Cell = str | int | None
 
 #: Columns that ledgers of an earlier release lack. They are hashed where they say something.
-LATER: Final = ("bytes_released", "derived", "funnel")
+LATER: Final = ("bytes_released", "derived", "funnel", "segment", "arrival")
 
 #: The columns of a stored row. Every one is hashed into the leaf.
 COLUMNS: Final = (

@@ -28,7 +28,9 @@ from evidence.entry import (
     read_head,
     stored_head,
 )
+from evidence.export import read_export
 from evidence.row import COLUMNS
+from evidence.segments import segments_of
 from evidence.sqlite_file import connect, identities, names_of
 from evidence.store import LedgerBusy
 
@@ -107,8 +109,12 @@ class SqliteStore:
             (at.size, at.root, at.time, at.signature, base.frontier.to_bytes()),
         )
 
+    def base(self) -> Head | None:
+        """Where it begins, of the newest commit; inside ``writing`` of this one."""
+        return read_base(self.connection)
+
     def drop(self, most: int) -> int:
-        base = read_base(self.connection)
+        base = self.base()
         return 0 if base is None else self.connection.execute(_DROP, (base.frontier.size, most)).rowcount
 
     def reading(self) -> AbstractContextManager[SqliteReading]:
@@ -155,10 +161,11 @@ class SqliteStore:
 
 
 class SqliteReading:
-    """``evidence.store.Reading`` over one snapshot of a file."""
+    """``evidence.store.Reading`` over one snapshot of a file and the segments beside it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
+        self._path = path
 
     def head(self) -> Head:
         return read_foreign_head(self._connection)
@@ -167,19 +174,36 @@ class SqliteReading:
         return read_base(self._connection)
 
     def entries(self, start: int = 0) -> Iterator[Entry]:
-        base = self.base()
-        return read_entries(self._connection, "WHERE idx >= ?", (max(start, base.frontier.size if base else 0),))
+        begin = self._begin()
+        if start < begin:
+            yield from self._before(start, begin)
+        yield from self.unrotated(start)
+
+    def unrotated(self, start: int = 0) -> Iterator[Entry]:
+        """The entries that lie in the file itself."""
+        return read_entries(self._connection, "WHERE idx >= ?", (max(start, self._begin()),))
 
     def find(self, column: str, value: str) -> Iterator[Entry]:
         if column not in COLUMNS:
             raise ValueError(f"the ledger has no column {column!r}")
-        begin = self.base()
-        where = f"WHERE {column} = ? AND idx >= ?"
-        return read_entries(self._connection, where, (value, begin.frontier.size if begin else 0))
+        begin = self._begin()
+        yield from (entry for entry in self._before(0, begin) if entry.cells[column] == value)
+        yield from read_entries(self._connection, f"WHERE {column} = ? AND idx >= ?", (value, begin))
+
+    def _begin(self) -> int:
+        base = self.base()
+        return base.frontier.size if base else 0
+
+    def _before(self, start: int, begin: int) -> Iterator[Entry]:
+        for segment in segments_of(self._path) if begin else ():
+            if start < segment.stop <= begin:
+                for part in read_export(segment.path):
+                    if isinstance(part, Entry) and part.index >= start:
+                        yield part
 
 
 @contextmanager
 def reading_file(path: Path) -> Iterator[SqliteReading]:
     """The file as of one commit; nothing is made beside it. Raises as ``contract.sqlite_snapshot``."""
     with snapshot(path) as connection:
-        yield SqliteReading(connection)
+        yield SqliteReading(connection, path)

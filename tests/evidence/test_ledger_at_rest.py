@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contract.errors import DatasetAgentError
-from evidence import verify as verify_module
+from evidence import sqlite_store as store_module
 from evidence.entry import Entry
 from evidence.ledger import Ledger
 from evidence.reader import LedgerFile
@@ -79,7 +79,7 @@ def test_a_service_that_comes_back_meanwhile_is_noticed(copy: Path) -> None:
 
 def test_verifying_begins_again_where_a_service_comes_back(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     services: list[Ledger] = []
-    read = verify_module.read_entries
+    read = store_module.read_entries
 
     def slow(*arguments: object) -> Iterator[Entry]:
         for entry in read(*arguments):  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ def test_verifying_begins_again_where_a_service_comes_back(copy: Path, monkeypat
                 services.append(service)
             yield entry
 
-    monkeypatch.setattr(verify_module, "read_entries", slow)
+    monkeypatch.setattr(store_module, "read_entries", slow)
     report = verify_ledger(copy, KEY)
     services[0].close()
     assert (report.ok, report.size) == (True, 3)

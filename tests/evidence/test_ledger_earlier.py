@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence.export import export_lines
+from evidence.exporting import export_lines
 from evidence.ledger import Ledger
 from evidence.reader import LedgerFile
 from evidence.row import LATER, Kind

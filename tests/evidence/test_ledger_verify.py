@@ -13,7 +13,7 @@ import pytest
 from contract.errors import DatasetAgentError
 from evidence.checkpoint import Checkpoint, Receipt
 from evidence.entry import INSERT_ENTRY, UPDATE_HEAD, Entry, read_entries, read_head
-from evidence.export import export_lines
+from evidence.exporting import export_lines
 from evidence.merkle import Frontier, leaf_hash
 from evidence.reader import LedgerFile
 from evidence.row import COLUMNS, leaf_data
