@@ -26,6 +26,7 @@ from contract.key_ring import sign_with
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.descriptor import DatasetDescriptor
+from control_plane.discovery_admitted import discover_admitted
 from control_plane.interpret import check_proposal
 from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
@@ -82,7 +83,10 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
     if asking.principal is None or asking.wanted.question is None:
         return asking
     catalogue = await service.finder.over(asking.offered)
-    found = catalogue.index.discover(asking.wanted.question, asking.principal, limit=service.discovery_limit)
+    rules = (service.world.evaluator, service.world.policy_version, service.clock())
+    found = await discover_admitted(
+        catalogue.index, asking.wanted.question, asking.principal, *rules, limit=service.discovery_limit
+    )
     candidates = tuple(narrowed(catalogue.of(item.entry), frozenset(item.capabilities)) for item in found.candidates)
     readable = catalogue.readable(asking.wanted.question)
     return replace(asking, candidates=candidates, readable=readable, funnel=found.funnel)
