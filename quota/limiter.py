@@ -1,0 +1,187 @@
+"""Holding callers to their limits: a call costs one look into a dictionary, and a store is asked for many calls at once."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from contract.ids import new_id
+from quota.rate import Rate
+from quota.store import QuotaStore, Room, StoreUnavailable, key_of
+
+Kind = Literal["agent", "person"]
+KEPT_S: Final = 1.0
+"""How long a process may use up calls that it took beforehand; what is left then counts as made."""
+PLACE_S: Final = 30.0
+"""How long a killed process holds its places."""
+_RENEW_S: Final = 10.0
+_MOST_KNOWN: Final = 10_000
+_BURST_SHARES: Final = 16
+_SHARES_A_SECOND: Final = 10
+_LATER_S: Final = 1.0
+"""When to try again where others execute: nobody knows when they end."""
+
+
+class LimitExceeded(Exception):
+    """Over a limit: of ``kind`` of caller, its calls a second or its executions at once."""
+
+    def __init__(self, kind: Kind, what: Literal["rate", "running"], retry_after_s: float) -> None:
+        super().__init__(f"{kind} {what}")
+        self.kind = kind
+        self.what = what
+        self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:
+        """For people; it names nobody and no number, so that a limit is not read from it."""
+        whose = "this agent" if self.kind == "agent" else "this person"
+        of = "calls a second" if self.what == "rate" else "executions at once"
+        return f"{whose} has had as many {of} as is allowed: try again in {max(1, math.ceil(self.retry_after_s))} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What each caller of a kind may: ``rate`` ``None`` and ``running`` 0 say that there is no limit."""
+
+    rate: Rate | None = None
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One whom a limit is for; ``key`` is of ``quota.store.key_of``."""
+
+    kind: Kind
+    key: str
+
+    @classmethod
+    def agent(cls, agent_id: str) -> Caller:
+        return cls("agent", key_of("agent", agent_id))
+
+    @classmethod
+    def person(cls, issuer: str, tenant: str, subject: str) -> Caller:
+        return cls("person", key_of("person", issuer, tenant, subject))
+
+
+@dataclass(slots=True)
+class _Share:
+    """Calls that this process took of a rate and has not made yet."""
+
+    left: int = 0
+    since: float = 0.0
+    blocked_until: float = 0.0
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def use(self, now: float) -> bool:
+        """Whether one was there."""
+        if not self.since <= now <= self.since + KEPT_S:
+            self.left = 0
+        if not self.left:
+            return False
+        self.left -= 1
+        return True
+
+    def wait_s(self, now: float) -> float:
+        """Seconds for which it is known that there is none; 0 where it is to be asked."""
+        return self.blocked_until - now if self.since <= now < self.blocked_until else 0.0
+
+
+class Limiter:
+    """``store`` is where the processes of an agent meet; ``None`` where nothing is limited."""
+
+    def __init__(
+        self,
+        store: QuotaStore | None,
+        *,
+        agent: Quota,
+        person: Quota,
+        exceeded: Callable[[LimitExceeded], None] = lambda _: None,
+    ) -> None:
+        """``exceeded`` is told of each call that was over a limit."""
+        self._store = store
+        self._quotas = {"agent": agent, "person": person}
+        self._shares: OrderedDict[str, _Share] = OrderedDict()
+        self._leaving: set[asyncio.Task[None]] = set()
+        self.exceeded = exceeded
+
+    async def count(self, caller: Caller, *, now: float) -> None:
+        """One call of ``caller``. Raises ``LimitExceeded``, and ``StoreUnavailable``."""
+        rate = self._quotas[caller.kind].rate
+        if rate is None or self._store is None:
+            return
+        share = self._share(caller.key)
+        if share.use(now):
+            return
+        async with share.asking:
+            if not share.use(now):
+                await self._take(self._store, caller, rate, share, now)
+
+    @asynccontextmanager
+    async def running(self, callers: Sequence[Caller], *, clock: Callable[[], float]) -> AsyncIterator[None]:
+        """A place for one execution of all these callers. Raises ``LimitExceeded``, and ``StoreUnavailable``."""
+        limited = [(caller, most) for caller in callers if (most := self._quotas[caller.kind].running)]
+        if self._store is None or not limited:
+            yield
+            return
+        rooms = [Room(caller.key, most) for caller, most in limited]
+        holder, now = new_id("place"), clock()
+        full = await self._store.enter(rooms, holder, until=now + PLACE_S, now=now)
+        if full is not None:
+            raise self._told(LimitExceeded(limited[full][0].kind, "running", _LATER_S))
+        staying = asyncio.ensure_future(self._stay(self._store, rooms, holder, clock))
+        try:
+            yield
+        finally:
+            staying.cancel()
+            leaving = asyncio.ensure_future(self._leave(self._store, rooms, holder))
+            self._leaving.add(leaving)  # nobody waits for it, and nobody's cancelling ends it
+            leaving.add_done_callback(self._leaving.discard)
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._leaving)
+        if self._store is not None:
+            await self._store.close()
+
+    async def _take(self, store: QuotaStore, caller: Caller, rate: Rate, share: _Share, now: float) -> None:
+        wait = share.wait_s(now)
+        if not wait:
+            taken = await store.take(caller.key, rate, _share_of(rate), now=now)
+            share.since, share.left = now, max(0, taken.number - 1)
+            share.blocked_until = now + taken.retry_after_s
+            if taken.number:
+                return
+            wait = taken.retry_after_s
+        raise self._told(LimitExceeded(caller.kind, "rate", wait))
+
+    def _told(self, limit: LimitExceeded) -> LimitExceeded:
+        self.exceeded(limit)
+        return limit
+
+    def _share(self, key: str) -> _Share:
+        share = self._shares.get(key)
+        if share is None:
+            share = self._shares[key] = _Share()
+            if len(self._shares) > _MOST_KNOWN:
+                self._shares.popitem(last=False)
+        else:
+            self._shares.move_to_end(key)
+        return share
+
+    async def _stay(self, store: QuotaStore, rooms: Sequence[Room], holder: str, clock: Callable[[], float]) -> None:
+        while True:
+            await asyncio.sleep(_RENEW_S)
+            with suppress(StoreUnavailable):
+                await store.stay(rooms, holder, until=clock() + PLACE_S)
+
+    async def _leave(self, store: QuotaStore, rooms: Sequence[Room], holder: str) -> None:
+        with suppress(StoreUnavailable):  # it ends by itself
+            await store.leave(rooms, holder)
+
+
+def _share_of(rate: Rate) -> int:
+    """Calls to take at once: few enough that no process keeps many from the others."""
+    return max(1, min(rate.burst // _BURST_SHARES, math.ceil(rate.per_second / _SHARES_A_SECOND)))

@@ -1,0 +1,175 @@
+"""A limiter holds callers to their limits over processes, and asks its store seldom."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from quota.limiter import KEPT_S, PLACE_S, Caller, Limiter, LimitExceeded, Quota
+from quota.rate import Rate, Taken
+from quota.sqlite_store import SqliteQuotas
+from quota.store import QuotaStore, StoreUnavailable
+
+NOW = 1_790_000_000.0
+AGENT = Caller.agent("urn:a")
+ALICE = Caller.person("https://issuer", "acme", "alice")
+BOB = Caller.person("https://issuer", "acme", "bob")
+NONE = Quota()
+
+
+class Counted(SqliteQuotas):
+    asked = 0
+
+    async def take(self, key: str, rate: Rate, wanted: int, *, now: float) -> Taken:
+        self.asked += 1
+        return await super().take(key, rate, wanted, now=now)
+
+
+def limiter(store: QuotaStore | None, *, person: Quota = NONE, agent: Quota = NONE) -> Limiter:
+    return Limiter(store, agent=agent, person=person)
+
+
+async def made(one: Limiter, caller: Caller, calls: int, *, now: float = NOW) -> int:
+    """How many of so many calls are let through."""
+    through = 0
+    for _ in range(calls):
+        try:
+            await one.count(caller, now=now)
+        except LimitExceeded:
+            continue
+        through += 1
+    return through
+
+
+async def test_two_processes_let_through_no_more_than_one_would(tmp_path: Path) -> None:
+    quota = Quota(Rate(100, 160))
+    both = [limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=quota) for _ in range(2)]
+    through = [await made(one, ALICE, 200) for one in both]
+    assert sum(through) == 160
+    assert sum([await made(one, BOB, 50) for one in both]) == 100
+    for one in both:
+        await one.close()
+
+
+async def test_a_store_is_asked_for_many_calls_at_once(tmp_path: Path) -> None:
+    store = Counted(tmp_path / "q.sqlite3")
+    one = limiter(store, person=Quota(Rate(100, 160)))
+    assert await made(one, ALICE, 100) == 100
+    assert store.asked == 10
+    before = store.asked
+    assert await made(one, ALICE, 500) == 60
+    assert store.asked - before == 7  # what is known to be over is not asked again
+    await one.close()
+
+
+async def test_calls_at_once_take_one_share(tmp_path: Path) -> None:
+    store = Counted(tmp_path / "q.sqlite3")
+    one = limiter(store, person=Quota(Rate(100, 160)))
+    await asyncio.gather(*[one.count(ALICE, now=NOW) for _ in range(10)])
+    assert store.asked == 1
+    await one.close()
+
+
+async def test_calls_that_were_taken_and_not_made_are_not_kept(tmp_path: Path) -> None:
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(100, 160)))
+    await one.count(ALICE, now=NOW)
+    assert await made(one, ALICE, 1_000, now=NOW + KEPT_S + 0.01) == 160
+    await one.close()
+
+
+async def test_who_is_over_is_told_when_to_come_back_and_may_then(tmp_path: Path) -> None:
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(0.5, 1)))
+    await one.count(ALICE, now=NOW)
+    for later in (0.0, 0.5):
+        with pytest.raises(LimitExceeded, match="this person has had as many calls a second as is allowed") as over:
+            await one.count(ALICE, now=NOW + later)
+        assert over.value.retry_after_s == pytest.approx(2 - later, abs=1e-3)
+    await one.count(ALICE, now=NOW + 2.01)
+    await one.close()
+
+
+async def test_executions_at_once_are_counted_over_processes_and_of_every_caller(tmp_path: Path) -> None:
+    both = [
+        limiter(SqliteQuotas(tmp_path / "q.sqlite3"), agent=Quota(running=3), person=Quota(running=2)) for _ in range(2)
+    ]
+    inside, leave = asyncio.Semaphore(0), asyncio.Event()
+
+    async def execute(one: Limiter, person: Caller) -> str:
+        try:
+            async with one.running([AGENT, person], clock=lambda: NOW):
+                inside.release()
+                await leave.wait()
+                return "ran"
+        except LimitExceeded as over:
+            return over.kind
+
+    first = [asyncio.ensure_future(execute(both[number % 2], ALICE)) for number in range(2)]
+    for _ in first:
+        await inside.acquire()
+    assert await execute(both[0], ALICE) == await execute(both[1], ALICE) == "person"
+    last = asyncio.ensure_future(execute(both[1], BOB))
+    await inside.acquire()
+    assert await execute(both[0], BOB) == "agent"
+    leave.set()
+    assert await asyncio.gather(*first, last) == ["ran"] * 3
+    for one in both:
+        await one.close()
+    again = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), agent=Quota(running=3), person=Quota(running=2))
+    assert await execute(again, ALICE) == "ran"
+    await again.close()
+
+
+async def test_a_place_is_left_however_an_execution_ends(tmp_path: Path) -> None:
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(running=1))
+
+    async def failing() -> None:
+        async with one.running([ALICE], clock=lambda: NOW):
+            raise RuntimeError
+
+    async def endless() -> None:
+        async with one.running([ALICE], clock=lambda: NOW):
+            await asyncio.sleep(60)
+
+    with pytest.raises(RuntimeError):
+        await failing()
+    stopped = asyncio.ensure_future(endless())
+    await asyncio.sleep(0.05)
+    stopped.cancel()
+    await asyncio.gather(stopped, return_exceptions=True)
+    async with one.running([ALICE], clock=lambda: NOW + PLACE_S / 2):
+        pass
+    await one.close()
+
+
+async def test_without_limits_no_store_is_asked() -> None:
+    one = limiter(None)
+    assert await made(one, ALICE, 100) == 100
+    async with one.running([AGENT, ALICE], clock=lambda: NOW):
+        pass
+    await one.close()
+
+
+async def test_a_store_that_fails_lets_nobody_through(tmp_path: Path) -> None:
+    (tmp_path / "q.sqlite3").write_bytes(b"no database" * 1_000)
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(10, 10), running=2))
+    with pytest.raises(StoreUnavailable):
+        await one.count(ALICE, now=NOW)
+    with pytest.raises(StoreUnavailable):
+        async with one.running([ALICE], clock=lambda: NOW):
+            pass
+    await one.close()
+
+
+async def test_whoever_watches_is_told_of_each_call_that_was_over(tmp_path: Path) -> None:
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), agent=Quota(Rate(1, 1), running=1))
+    told: list[str] = []
+    one.exceeded = lambda over: told.append(f"{over.kind} {over.what}")
+    await made(one, AGENT, 4)
+    async with one.running([AGENT], clock=lambda: NOW):
+        with pytest.raises(LimitExceeded, match="this agent has had as many executions at once as is allowed"):
+            async with one.running([AGENT], clock=lambda: NOW):
+                pass
+    assert told == ["agent rate"] * 3 + ["agent running"]
+    await one.close()
