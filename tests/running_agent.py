@@ -38,6 +38,7 @@ from remote_agent.app import create_app
 from remote_agent.lifecycle import Lifecycle
 from remote_agent.siblings import Siblings
 from remote_agent.siblings_door import HandOver
+from tests.database_files import keep, lend
 
 COMPARE = {"batch_a": "B001", "batch_b": "B002"}
 
@@ -71,6 +72,7 @@ def running_agent(
 
     As one of several workers, by their ``siblings``, it serves on its private socket too.
     """
+    lend(settings)
     listener = bind_port("127.0.0.1", port)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     started: list[RunningAgent] = []
@@ -107,6 +109,7 @@ def running_agent(
     if failed:
         raise failed[0]
     try:
+        keep(settings)
         yield started[0]
     finally:
         stop.set()

@@ -26,7 +26,8 @@ class ScriptedStorage(grpc.GenericRpcHandler):
         self._rows = rows
         self._pause = pause
         self._keep = keep
-        self._server = grpc.server(ThreadPoolExecutor(4), handlers=(self,))
+        self._threads = ThreadPoolExecutor(4)
+        self._server = grpc.server(self._threads, handlers=(self,))
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
 
     def __enter__(self) -> ScriptedStorage:
@@ -35,6 +36,7 @@ class ScriptedStorage(grpc.GenericRpcHandler):
 
     def __exit__(self, *_: object) -> None:
         self._server.stop(0).wait()
+        self._threads.shutdown()
 
     def service(self, details: Any) -> Any:
         if details.method == f"{_SERVICE}CreateReadSession":
@@ -60,6 +62,8 @@ class ScriptedStorage(grpc.GenericRpcHandler):
         context.add_callback(self.left.set)
         batches = self.table.slice(asked.offset).to_batches(max_chunksize=self._rows)
         for batch in batches[: self._keep]:
+            if not context.is_active():
+                return
             told = types.ReadRowsResponse(
                 row_count=batch.num_rows,
                 arrow_record_batch=types.ArrowRecordBatch(serialized_record_batch=batch.serialize().to_pybytes()),

@@ -1,4 +1,4 @@
-"""One scripted dataset agent's server for the session, and a world of its own for each test."""
+"""One scripted dataset agent's server for a test file, and a world of its own for each test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.root_agent.root_world import RootWorld, root_world
 from tests.root_agent.scripted_remote import AgentServer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def agent_server() -> Iterator[AgentServer]:
     server = AgentServer()
     server.start()

@@ -1,0 +1,50 @@
+"""What holds for every test file: it leaves no thread behind, and what is collected is not searched for garbage again."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Generator, Iterator
+from typing import Final
+
+import pytest
+
+_PATIENCE: Final = 10.0
+_first_seen: dict[threading.Thread, str] = {}
+
+# Half the time of collecting 16,000 tests is a search for garbage among what stays.
+gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+    gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    before = set(threading.enumerate())
+    done = yield
+    for thread in threading.enumerate():
+        if thread not in before:
+            _first_seen.setdefault(thread, item.nodeid)
+    return done
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """A thread that outlives the tests that started it is at work in tests that know nothing of it."""
+    before = set(threading.enumerate())
+    yield
+    until = time.monotonic() + _PATIENCE
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in left:
+        thread.join(max(0.0, until - time.monotonic()))
+    alive = [f"{thread.name} of {_first_seen.get(thread, 'the last test')}" for thread in left if thread.is_alive()]
+    _first_seen.clear()
+    if alive:
+        pytest.fail("a thread is left: " + ", ".join(alive), pytrace=False)
