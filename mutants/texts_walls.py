@@ -14,6 +14,7 @@ _ROOT_TOOL: Final = "if type(tool) is McpTool and not tool_args:"
 
 WALLS: Final = (
     Text(_REMOTE, "the plugin, which lets every tool run", _NO_GRANT, "if True:\n            return None\n            blocked("),
+    Text(_REMOTE, "a tool that stands for no capability", "if not isinstance(tool, RegisteredTool):", "if False:"),
     Text(_REMOTE, "a tool that has the admitted one's name", "if tool is not admitted.target:", "if False:"),
     Text(_REMOTE, "a tool in another session", "if tool_context.session.id != admitted.session_id:", "if False:"),
     Text(_REMOTE, "arguments beside the bound ones", "if tool_args:", "if False:"),

@@ -32,7 +32,14 @@ from contract.tracing import tracing
 from contract.verdict import NotGranted, Reason
 from delegation.remote import Delegate, Exchange
 from remote_agent.outcome import BoundCall, Found, Perform, RunIds
-from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin, admitted_in, require_policy
+from remote_agent.plugin import (
+    ADMITTED,
+    Admitted,
+    DatasetPolicyPlugin,
+    RegisteredTool,
+    admitted_in,
+    require_policy,
+)
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +47,7 @@ APP_NAME = AppName("remote_agent")
 _START = types.Content(role="user", parts=[types.Part(text="{}")])
 
 
-class GovernedTool(BaseTool):
+class GovernedTool(RegisteredTool):
     """One admitted capability as an ADK tool. It takes no argument: the call was bound before.
 
     The declaration shows name and description only; dataset, policy and grant are not in it.

@@ -55,13 +55,18 @@ def admitted_in(target: object, session_id: str) -> Admitted | None:
     return admitted
 
 
+class RegisteredTool(BaseTool):
+    """A tool that stands for a capability. The executor makes them, one for one admitted call, and nobody else does."""
+
+
 class DatasetPolicyPlugin(BasePlugin):
     """Lets exactly the admitted tool or exchange run, once admitted, and blocks every other call.
 
     No agent runs but the delegate of an admitted exchange, and no model is asked: a dataset agent has
     none. So sub-agents, tasks, code executors and transfers have nobody to begin them. Framework tools
     (transfer, confirmation, finish, artifact loaders) are blocked like any unregistered tool.
-    Identity is the registered object, not its name.
+    Identity is the registered object, not its name. What is looked at first is whether a tool is one of
+    a capability, then whether a call is admitted here, then whether it is that call's.
     """
 
     def __init__(self) -> None:
@@ -70,13 +75,15 @@ class DatasetPolicyPlugin(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
+        if not isinstance(tool, RegisteredTool):
+            return blocked(Reason.UNREGISTERED_CAPABILITY, "the tool stands for no capability of this agent")
         admitted = ADMITTED.get()
         if admitted is None:
             return blocked(Reason.NO_ACTIVE_GRANT, "no admitted call is active")
-        if tool is not admitted.target:
-            return blocked(Reason.UNREGISTERED_CAPABILITY, "the tool is not the admitted capability")
         if tool_context.session.id != admitted.session_id:
             return blocked(Reason.NO_ACTIVE_GRANT, "the admitted call belongs to another session")
+        if tool is not admitted.target:
+            return blocked(Reason.UNREGISTERED_CAPABILITY, "the tool is not the admitted capability")
         if tool_args:
             return blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
         return None

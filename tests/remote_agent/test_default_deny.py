@@ -50,7 +50,8 @@ async def test_a_tool_added_by_mistake_is_blocked_and_its_body_never_runs() -> N
         RAN.clear()
         model = obeying("raw_bigquery_tool", sql="SELECT 1")
         said = responses(await run(LlmAgent(name="x", model=model, tools=[FunctionTool(raw_bigquery_tool)]), plugin))
-        assert [(item["status"], item["error"]["kind"]) for item in said] in ([], [("blocked", "GuardrailBlocked")])
+        told = [(item["status"], item["reason"], item["error"]["kind"]) for item in said]
+        assert told in ([], [("blocked", "UNREGISTERED_CAPABILITY", "GuardrailBlocked")])
         assert bool(said) is (type(plugin) is ToolWall) and RAN == []
 
 
@@ -101,6 +102,14 @@ async def test_only_the_admitted_tool_object_in_its_session_runs(tool: GovernedT
     assert await judged(twin, Admitted(authority, tool, "s")) == "UNREGISTERED_CAPABILITY"
     assert await judged(tool, Admitted(authority, tool, "other")) == "NO_ACTIVE_GRANT"
     assert await judged(tool, Admitted(authority, tool, "s"), args={"batch_a": "B9"}) == "ARGUMENTS_INVALID"
+
+
+async def test_a_tool_of_no_capability_is_told_as_that_before_any_call_is_looked_for(tool: GovernedTool) -> None:
+    """Whatever is admitted, and were the tool itself."""
+    stray = FunctionTool(raw_bigquery_tool)
+    for admitted in (None, Admitted(make_authority(), tool, "s"), Admitted(make_authority(), stray, "s")):
+        assert await judged(stray, admitted) == "UNREGISTERED_CAPABILITY"
+    assert await judged(tool, None) == "NO_ACTIVE_GRANT"
 
 
 async def test_an_agent_that_asks_another_one_runs_only_for_the_exchange_that_was_admitted() -> None:

@@ -101,7 +101,7 @@ async def test_a_tool_of_the_framework_or_of_a_server_is_blocked_and_its_body_ne
     tool, args = FRAMEWORK[name]
     agent = LlmAgent(name="x", model=obeying(name, **args), tools=[noted(tool)])
     (response,) = responses(await run(agent, ToolWall()))
-    assert (response["status"], response["reason"]) == ("blocked", "NO_ACTIVE_GRANT")
+    assert (response["status"], response["reason"]) == ("blocked", "UNREGISTERED_CAPABILITY")
     assert response["error"]["kind"] == "GuardrailBlocked" and RAN == []
 
 
@@ -132,7 +132,7 @@ async def test_state_that_says_granted_admits_nothing() -> None:
     agent = LlmAgent(name="x", model=obeying("raw_sql", sql="1"), tools=[FunctionTool(raw_sql)])
     delta = {"temp:admission_result": "GRANTED", "app:verdict": "GRANTED", "user:authority": "all"}
     events = await turn(runner_of(agent, [ToolWall()]), state_delta=delta)
-    assert [r["reason"] for r in responses(events)] == ["NO_ACTIVE_GRANT"] and RAN == []
+    assert [r["reason"] for r in responses(events)] == ["UNREGISTERED_CAPABILITY"] and RAN == []
 
 
 async def test_a_tool_node_of_a_workflow_is_blocked() -> None:

@@ -135,7 +135,8 @@ async def test_a_tool_of_a_toolset_is_blocked_whether_the_filter_lists_it_or_not
             told = "" if unlisted else "nothing was called"
         finally:
             await tools.close()
-        assert unlisted or "NO_ACTIVE_GRANT" in told
+        reason = "UNREGISTERED_CAPABILITY" if wall is ToolWall else "NO_ACTIVE_GRANT"  # its agent does not even begin
+        assert unlisted or reason in told
     assert RAN == []
 
 
@@ -148,7 +149,7 @@ async def test_a_filtered_out_tool_that_is_called_all_the_same_is_blocked(server
     block = await DatasetPolicyPlugin().before_tool_callback(tool=held, tool_args={}, tool_context=context)
     await everything.close()
     assert block is not None
-    assert (block["status"], RAN) == ("blocked", [])
+    assert (block["status"], block["reason"], RAN) == ("blocked", "UNREGISTERED_CAPABILITY", [])
 
 
 async def test_a_tool_that_the_server_newly_offers_is_on_no_surface_until_a_descriptor_names_it(
