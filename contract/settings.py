@@ -112,6 +112,12 @@ class Settings(BaseSettings):
 
     policy_url: str | None = Field(default=None, description="Policy server base URL; default: evaluate in process.")
     policy_budget: float = Field(default=0.25, gt=0, le=10, description="Evaluator budget in seconds.")
+    approval_ttl: float = Field(
+        default=86_400.0,
+        ge=60,
+        le=2_592_000,
+        description="How long a call may wait for an approval, and an approval be used.",
+    )
     root_ttl: int = Field(default=300, ge=1, le=300, description="Life of a root token in seconds.")
     leaf_ttl: int = Field(default=60, ge=1, le=60, description="Life of a leaf in seconds.")
 
@@ -141,6 +147,19 @@ class Settings(BaseSettings):
     spool_max_result_bytes: int = Field(default=2**30, ge=2**20, description="Largest result that is kept on disk.")
     spool_ttl: float = Field(default=900.0, ge=10, le=86_400, description="How long a large result may be fetched.")
     max_body_bytes: int = Field(default=256 * 1024, ge=1024, description="Largest request body in bytes.")
+    agent_rate: float = Field(
+        default=2_000.0,
+        ge=0,
+        le=100_000,
+        description="Calls a second of one client agent, in the long run; 0: no limit.",
+    )
+    agent_burst: int = Field(default=4_000, ge=1, le=1_000_000, description="Calls it may make at once after a pause.")
+    agent_running: int = Field(
+        default=64, ge=0, le=10_000, description="Executions at once of one client agent; 0: no limit."
+    )
+    person_rate: float = Field(default=500.0, ge=0, le=100_000, description="Calls a second of one person, likewise.")
+    person_burst: int = Field(default=2_000, ge=1, le=1_000_000, description="Calls of one person after a pause.")
+    person_running: int = Field(default=32, ge=0, le=10_000, description="Executions at once of one person.")
     max_tasks: int = Field(default=10_000, ge=1, description="Tasks remembered by a dataset agent.")
     call_timeout: float = Field(default=60.0, gt=0, le=600, description="Longest wait for another agent in seconds.")
     card_ttl: float = Field(default=60.0, ge=0, description="How long a verified card is kept in seconds.")

@@ -88,6 +88,9 @@ class Reason(StrEnum):
     REPLAY_MEMORY_LOST = "REPLAY_MEMORY_LOST"
     STATE_UNAVAILABLE = "STATE_UNAVAILABLE"
     KEYS_UNAVAILABLE = "KEYS_UNAVAILABLE"
+    # the limits of a caller
+    RATE_LIMITED = "RATE_LIMITED"
+    CONCURRENCY_LIMITED = "CONCURRENCY_LIMITED"
     # running and proving
     EXECUTION_FAILED = "EXECUTION_FAILED"
     EXECUTION_TIMEOUT = "EXECUTION_TIMEOUT"
@@ -124,6 +127,8 @@ _INDETERMINATE = frozenset(
         Reason.REPLAY_MEMORY_LOST,
         Reason.STATE_UNAVAILABLE,
         Reason.KEYS_UNAVAILABLE,
+        Reason.RATE_LIMITED,
+        Reason.CONCURRENCY_LIMITED,
         Reason.EXECUTION_FAILED,
         Reason.EXECUTION_TIMEOUT,
         Reason.RESULT_STORE_UNAVAILABLE,
@@ -201,10 +206,18 @@ class NotGranted(Exception):
     """Raised where the request path stops: a reason that is not GRANTED, and one sentence.
 
     It carries an outcome, not a fault; the path turns it into a recorded decision.
-    ``message`` holds no argument, row, token or policy text.
+    ``message`` holds no argument, row, token or policy text. ``retry_after_s``: when to try again, where that is known.
     """
 
-    def __init__(self, reason: Reason, message: str, *, policy_id: str | None = None, policy_version: str = "") -> None:
+    def __init__(
+        self,
+        reason: Reason,
+        message: str,
+        *,
+        policy_id: str | None = None,
+        policy_version: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
         if VERDICTS[reason] is Verdict.GRANTED:
             raise ValueError("NotGranted cannot carry a granting reason")
         super().__init__(message)
@@ -212,6 +225,7 @@ class NotGranted(Exception):
         self.message = message
         self.policy_id = policy_id
         self.policy_version = policy_version
+        self.retry_after_s = retry_after_s
 
     def decision(self, policy_version: str) -> Decision:
         """The decision this stop amounts to, stamped with the policy version in force."""

@@ -53,18 +53,18 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One whom a limit is for; ``key`` is of ``quota.store.key_of``."""
+    """One whom a limit is for, ``at`` an agent, by whose id its counts are kept apart from those of others."""
 
     kind: Kind
     key: str
 
     @classmethod
-    def agent(cls, agent_id: str) -> Caller:
-        return cls("agent", key_of("agent", agent_id))
+    def agent(cls, agent_id: str, *, at: str) -> Caller:
+        return cls("agent", key_of("agent", at, agent_id))
 
     @classmethod
-    def person(cls, issuer: str, tenant: str, subject: str) -> Caller:
-        return cls("person", key_of("person", issuer, tenant, subject))
+    def person(cls, issuer: str, tenant: str, subject: str, *, at: str) -> Caller:
+        return cls("person", key_of("person", at, issuer, tenant, subject))
 
 
 @dataclass(slots=True)

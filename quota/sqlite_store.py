@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS rates (key TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS places (key TEXT, holder TEXT, until REAL NOT NULL, PRIMARY KEY (key, holder)) WITHOUT ROWID;
 """
+_AGAIN_S: Final = 0.005
 _SWEEP_EVERY: Final = 64
 _SWEEP_ROWS: Final = 256
 
@@ -90,13 +92,24 @@ class SqliteQuotas:
 
     def _connect(self) -> sqlite3.Connection:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        db = sqlite3.connect(self._path, timeout=self._budget, isolation_level=None, check_same_thread=False)
+        self._db = db = sqlite3.connect(self._path, timeout=self._budget, isolation_level=None, check_same_thread=False)
         self._path.chmod(0o600)
-        db.execute("PRAGMA journal_mode = WAL")
+        self._in_turn(lambda: db.execute("PRAGMA journal_mode = WAL"))
         db.execute("PRAGMA synchronous = OFF")
-        db.executescript(_TABLES)
-        self._db = db
+        self._in_turn(lambda: db.executescript(_TABLES))
         return db
+
+    def _in_turn(self, work: Callable[[], object]) -> None:
+        """Where processes begin a file at once, SQLite does not wait for the one that changes how it writes."""
+        end = time.monotonic() + self._budget
+        while True:
+            try:
+                work()
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                    raise
+            time.sleep(_AGAIN_S)
 
     def _disconnect(self) -> None:
         if self._db is not None:

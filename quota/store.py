@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 from quota.rate import Rate, Taken
@@ -49,6 +50,7 @@ class QuotaStore(Protocol):
     async def close(self) -> None: ...
 
 
+@lru_cache(maxsize=4_096)
 def key_of(kind: str, *identity: str) -> str:
     """A key that tells nobody's name: a digest over lengths and parts."""
     digest = hashlib.sha256(kind.encode())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,12 +26,15 @@ PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/jwks.js
 BODY: Final = "dataset_agent.body"
 """Where the scope holds the whole body of a request."""
 
+Count = Callable[[Caller], Awaitable[None]]
+"""One request of a client; raises ``DatasetAgentError`` RATE_LIMITED where it is over its limit."""
+
 Authenticate = Callable[[str | None], Caller]
 """From the Authorization header to the caller; raises ``DatasetAgentError`` UNAUTHENTICATED."""
 
 
 class Gate:
-    """Refuses before any route: 413 for a body over ``max_body`` bytes, 401 without a verified client.
+    """Refuses before any route: 401 without a verified client, 429 over its limit, 413 for a body over ``max_body`` bytes.
 
     RFC 7523 (client assertions as bearer), RFC 9457 (problem details). What passes carries
     its ``Caller`` in the scope; the Authorization header does not travel further. ``refused`` is
@@ -38,9 +42,15 @@ class Gate:
     """
 
     def __init__(
-        self, app: ASGIApp, authenticate: Authenticate, max_body: int, refused: Callable[[], None] = lambda: None
+        self,
+        app: ASGIApp,
+        authenticate: Authenticate,
+        max_body: int,
+        refused: Callable[[], None] = lambda: None,
+        count: Count | None = None,
     ) -> None:
         self._refused = refused
+        self._count = count
         self._app = app
         self._authenticate = authenticate
         self._max_body = max_body
@@ -53,7 +63,9 @@ class Gate:
         public = scope["path"] in PUBLIC
         try:
             if not public:
-                scope["dataset_agent.caller"] = self._identify(scope)
+                scope["dataset_agent.caller"] = caller = self._identify(scope)
+                if self._count is not None:  # before its body is read
+                    await self._count(caller)
                 scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
             scope[BODY] = body = await bounded_body(receive, self._max_body)
             if not public:  # nothing reads the body of a public route, and nobody in particular may send one
@@ -186,6 +198,8 @@ async def _problem(send: Send, error: DatasetAgentError) -> None:
     headers = [(b"content-type", b"application/problem+json")]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="dataset-agent"'))
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
     body = json.dumps(error.to_problem_json() | {"status": status}).encode()
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -36,6 +36,8 @@ _RETRY: Final = {
     Reason.STATE_UNAVAILABLE: "the state store cannot be reached: try again later",
     Reason.REPLAY_MEMORY_LOST: "the replay memory was lost: mint a new root token and send again",
     Reason.KEYS_UNAVAILABLE: "the issuer's keys cannot be fetched: try again later",
+    Reason.RATE_LIMITED: "wait for the seconds of retry_after_s, then send the call again with a fresh grant",
+    Reason.CONCURRENCY_LIMITED: "wait until calls of yours have ended, then send it again with a fresh grant",
     Reason.EXECUTION_TIMEOUT: "ask for less, or try again later",
     Reason.REMOTE_UNREACHABLE: "the dataset agent that completes this answer cannot be reached: try again later",
     Reason.REMOTE_UNAVAILABLE: "the dataset agent that completes this answer cannot answer now: try again later",

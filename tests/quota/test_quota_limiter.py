@@ -13,9 +13,9 @@ from quota.sqlite_store import SqliteQuotas
 from quota.store import QuotaStore, StoreUnavailable
 
 NOW = 1_790_000_000.0
-AGENT = Caller.agent("urn:a")
-ALICE = Caller.person("https://issuer", "acme", "alice")
-BOB = Caller.person("https://issuer", "acme", "bob")
+AGENT = Caller.agent("urn:a", at="urn:here")
+ALICE = Caller.person("https://issuer", "acme", "alice", at="urn:here")
+BOB = Caller.person("https://issuer", "acme", "bob", at="urn:here")
 NONE = Quota()
 
 
@@ -172,4 +172,11 @@ async def test_whoever_watches_is_told_of_each_call_that_was_over(tmp_path: Path
             async with one.running([AGENT], clock=lambda: NOW):
                 pass
     assert told == ["agent rate"] * 3 + ["agent running"]
+    await one.close()
+
+
+async def test_agents_that_share_a_store_limit_each_for_itself(tmp_path: Path) -> None:
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(1, 3)))
+    there = Caller.person("https://issuer", "acme", "alice", at="urn:there")
+    assert await made(one, ALICE, 9) == await made(one, there, 9) == 3
     await one.close()

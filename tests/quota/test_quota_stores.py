@@ -157,3 +157,13 @@ async def test_a_store_that_cannot_answer_says_so_without_a_path(tmp_path: Path)
     with pytest.raises(StoreUnavailable, match=r"^the server of quotas: "):
         await gone.enter([Room("k", 1)], "h", until=NOW, now=NOW)
     await gone.close()
+
+
+async def test_processes_may_begin_a_file_at_once(tmp_path: Path) -> None:
+    for number in range(10):
+        path = tmp_path / f"{number}.sqlite3"
+        stores = [SqliteQuotas(path) for _ in range(6)]
+        taken = await asyncio.gather(*[store.take("k", RATE, 4, now=NOW) for store in stores])
+        assert sum(one.number for one in taken) == RATE.burst
+        for store in stores:
+            await store.close()

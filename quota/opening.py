@@ -1,0 +1,29 @@
+"""The limiter that the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from contract.settings import Settings
+from quota.limiter import Limiter, Quota
+from quota.rate import Rate
+from quota.redis_store import RedisQuotas, RedisServer
+from quota.sqlite_store import SqliteQuotas
+from quota.store import QuotaStore
+
+QUOTA_FILE: Final = "quota.sqlite3"
+
+
+def open_limiter(settings: Settings, reach: Callable[[str, str], RedisServer]) -> Limiter:
+    """``reach`` makes the way to a Redis server from its URL and a key; nothing is asked of a store yet."""
+    agent = Quota(Rate.of(settings.agent_rate, settings.agent_burst), settings.agent_running)
+    person = Quota(Rate.of(settings.person_rate, settings.person_burst), settings.person_running)
+    if agent == person == Quota():
+        return Limiter(None, agent=agent, person=person)
+    store: QuotaStore = (
+        SqliteQuotas(settings.home / QUOTA_FILE)
+        if settings.state_url is None
+        else RedisQuotas(reach(settings.state_url, RedisQuotas.KEY))
+    )
+    return Limiter(store, agent=agent, person=person)
