@@ -2,6 +2,9 @@
 
     verify -> bind -> admit -> spend -> delegate -> find | run -> recheck -> record -> seal -> release
 
+Of a call that a person must approve, its task's approval is looked up before ``admit`` and used up after ``spend``,
+once; without one nothing runs, and the call is put off (``review.py``).
+
 ``verify`` believes no token, ``bind`` ties the grant to the call that arrived, ``admit``
 decides again under this agent's own policy, ``spend`` uses the grant up, ``delegate`` asks
 another dataset agent under a narrower grant where the capability says so (else it does
@@ -54,6 +57,7 @@ from remote_agent.refresh import refresh_later
 from remote_agent.results import collect
 from remote_agent.results_aside import set_aside
 from remote_agent.reuse import intent_of, keep, reusable, stale_s
+from remote_agent.review import reviewed, still_waiting, use, with_approval
 from remote_agent.service import ServedDataset, Service, World
 from remote_agent.steps import Step, timed, timed_at_once
 from remote_agent.underway import Underway
@@ -70,8 +74,10 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
     async def path() -> Answer:
         trail.grant = underway.grant = grant = await verify(request, service, now)
         trail.call = call = bind(request, grant, service.agent_id, world)
+        trail.call = call = await with_approval(call, grant, request, service)
         trail.decision, authority = await admit(grant, call, world, now)
         await spend(authority, service, now)
+        await use(call, trail, service)
         underway.accept(authority, call)
         if call.missing:
             return await ask_back(call, trail, service)
@@ -94,7 +100,8 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
     drop = underway.used(lambda: service.spool.drop_unreleased(request.task_id))
     with reported_to(underway.progress), drop, one_call():
         try:
-            return await accountable(path, trail, service)
+            answered = await accountable(reviewed(path, trail, service, ask_back), trail, service)
+            return still_waiting(answered, trail)
         finally:
             underway.end(trail.decision)
 

@@ -49,6 +49,7 @@ from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
 from remote_agent.problems import add_problem_handlers
 from remote_agent.protocol import jsonrpc_dispatcher, rest_routes
+from remote_agent.recalling import RecallApprovals
 from remote_agent.results_door import PATH, ResultsDoor
 from remote_agent.send_door import SendDoor
 from remote_agent.service import Service
@@ -104,6 +105,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         TaskMemory(settings.max_tasks),
         clock=lambda: service.clock(),
         siblings=lifecycle.siblings,
+        recall=RecallApprovals(service),
     )
     mcp_door = _mcp_door(service, respond, lifecycle.siblings)
     telling = Telling(service, lambda: lifecycle.fault)

@@ -9,7 +9,7 @@ from contract.grant import VerifiedGrant
 from contract.principal import Principal
 from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
-from control_plane.admission import AdmissionRequest, decide
+from control_plane.admission import AdmissionRequest, Review, decide
 from queries.govern import govern
 from remote_agent.hop import check_reach
 from remote_agent.outcome import BoundCall
@@ -30,7 +30,15 @@ def person(grant: VerifiedGrant, world: World) -> Principal:
 async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float) -> tuple[Decision, Authority]:
     """This agent's own decision, and the authority it makes together with the grant."""
     decision = await decide(
-        admission_request(call.scope, call.principal, call.call.capability, world, now), world.evaluator
+        admission_request(
+            call.scope,
+            call.principal,
+            call.call.capability,
+            world,
+            now,
+            review=Review.OUTSTANDING if call.approved is None else Review.GIVEN,
+        ),
+        world.evaluator,
     )
     if decision.verdict is not Verdict.GRANTED:
         raise NotGranted(
@@ -53,7 +61,13 @@ async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float)
 
 
 def admission_request(
-    scope: Scope, principal: Principal, capability: str, world: World, now: float
+    scope: Scope,
+    principal: Principal,
+    capability: str,
+    world: World,
+    now: float,
+    *,
+    review: Review = Review.OUTSTANDING,
 ) -> AdmissionRequest:
     """What this agent decides about: its own descriptor and principal, beside what the sender states."""
     return AdmissionRequest(
@@ -65,6 +79,7 @@ def admission_request(
         now=now,
         stated_dataset_version=scope.dataset_version,
         stated_revision=scope.revision,
+        review=review,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contract.call import Operation
 from contract.grant import VerifiedGrant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
-from control_plane.admission import AdmissionRequest, decide
+from control_plane.admission import AdmissionRequest, Review, decide
 from control_plane.descriptor import DatasetDescriptor
 from remote_agent.accounting import accountable, record
 from remote_agent.answer import verify
@@ -65,6 +65,7 @@ async def _decisions(grant: VerifiedGrant, agent_id: str, world: World, now: flo
                     descriptor=served.descriptor,
                     policy_version=world.policy_version,
                     now=now,
+                    review=Review.ELSEWHERE,  # what needs an approval may be asked: that is how it is asked for
                 ),
                 world.evaluator,
             )

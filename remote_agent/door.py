@@ -28,6 +28,7 @@ from contract.extension import (
     PROVENANCE_MEDIA_TYPE,
     RECEIPT_KEY,
     RESULT_KEY,
+    REVIEW_KEY,
 )
 from contract.ids import new_id
 from contract.result import Result, StoredResult
@@ -44,9 +45,10 @@ SUBSCRIBE: Final = "SubscribeToTask"
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """That a message goes on with its task, which remembers the call ``half``, if any."""
+    """That a message goes on with its task, which remembers the call ``half`` and waits for ``review``, if anything."""
 
     half: Call | None
+    review: Mapping[str, Any] | None = None
 
 
 def to_request(
@@ -70,7 +72,9 @@ def to_request(
         trace_id=caller.trace_id,
         task_id=task_id,
         follows=follows is not None,
+        context_id=params.message.context_id,
         half=follows.half if follows else None,
+        review=follows.review if follows else None,
         media_type=wanted_form(params) or RESULT_MEDIA_TYPE,
     )
 
@@ -142,6 +146,8 @@ def _is_without_rows(artifact: dict[str, Any]) -> bool:
 def _state(answer: Answer) -> str:
     granted = answer.decision.verdict is Verdict.GRANTED
     state = "TASK_STATE_COMPLETED" if granted else OUTWARD[answer.decision.reason].state
+    if answer.review is not None:
+        return "TASK_STATE_AUTH_REQUIRED"
     return state if answer.proposal is None else "TASK_STATE_INPUT_REQUIRED"
 
 
@@ -150,6 +156,8 @@ def _metadata(answer: Answer) -> dict[str, Any]:
     if answer.decision.verdict is not Verdict.GRANTED:
         outward = OUTWARD[answer.decision.reason]
         metadata[ERROR_KEY] = {"retryable": outward.retryable, "hint": outward.hint}
+    if answer.review is not None:
+        metadata[REVIEW_KEY] = dict(answer.review)
     if answer.cache is not None and answer.document is not None and answer.execution is not None:
         metadata[CACHE_KEY] = {
             "outcome": answer.cache.outcome,

@@ -9,12 +9,14 @@ every respect that shapes rows gets none of them. Nothing here knows A2A, ADK or
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from contract.authority import Authority
 from contract.verdict import NotGranted, Reason
 from remote_agent.accounting import accountable, describe, record, seal
 from remote_agent.answer import bind, release, spend, verify
 from remote_agent.deciding import admit, recheck
-from remote_agent.outcome import Answer, Request, Trail
+from remote_agent.outcome import Answer, BoundCall, Request, Trail
 from remote_agent.service import Service
 from remote_agent.standing import same_rows
 from remote_agent.underway import Underway
@@ -30,7 +32,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
 
     async def path() -> Answer:
         trail.grant = underway.grant = grant = await verify(request, service, now)
-        trail.call = call = bind(request, grant, service.agent_id, world)
+        trail.call = call = with_review_of(joined, bind(request, grant, service.agent_id, world))
         trail.decision, authority = await admit(grant, call, world, now)
         check_same(authority, joined)
         await spend(authority, service, now)
@@ -49,6 +51,14 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
             return await accountable(path, trail, service)
         finally:
             underway.end(trail.decision)
+
+
+def with_review_of(joined: Underway, call: BoundCall) -> BoundCall:
+    """A subscriber waits for what was approved, and runs nothing: that approval settles their review, too.
+
+    It was given to the person of the task, and ``check_same`` lets in nobody else.
+    """
+    return call if joined.call is None else replace(call, review=joined.call.review)
 
 
 def check_same(authority: Authority, joined: Underway) -> None:

@@ -30,6 +30,7 @@ from metrics.door import metrics_token
 from metrics.folder import TableFile
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_token import AdminToken, admin_token
+from remote_agent.approvals_place import approval_seal, open_approvals
 from remote_agent.card import public_card_json
 from remote_agent.measures import METRICS, Measures
 from remote_agent.own_ledger import open_ledger
@@ -110,6 +111,7 @@ class Lifecycle:
                 spool=Spool.open(settings, clock=lambda: service.clock(), room=room_of(siblings)),
                 public_url=public_url.rstrip("/"),
                 upstreams=A2aUpstreams.open(settings, signer),
+                approvals=open_approvals(settings),
                 measures=_measures(siblings),
                 traces=traces,
             )
@@ -137,6 +139,7 @@ class Lifecycle:
                 (keys,) = await reopen(self.settings, KeyName.REMOTE)
                 mask_key, cache_keys = cache_secrets(self.settings)
                 admin, metrics = admin_token(self.settings), metrics_token(self.settings, Component.REMOTE_AGENT)
+                approval_keys = approval_seal(self.settings)
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=mask_key, before=old)
                 trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
@@ -153,6 +156,7 @@ class Lifecycle:
             # together: rows that the old engines masked with the old key are not stored under the new one
             self.mask_key, self.cache_keys, self.service.mask_id = mask_key, cache_keys, mask_id(mask_key)
             self.service.cache.take_over(cache_keys[0])
+            self.service.approvals.take_over(approval_keys)
             self.admin, self.metrics = admin, metrics
             self.service.trust, self.service.world = trust, world
             self.service.published_keys.forget()
@@ -250,6 +254,7 @@ class Lifecycle:
             await self.service.upstreams.close()
         self.service.spool.close()
         await self.service.cache.close()
+        await self.service.approvals.close()
         await self.service.state.close()
         self.service.ledger.close()
         await asyncio.to_thread(self.service.traces.close)

@@ -15,7 +15,7 @@ from typing import Any
 from contract.call import Call
 from contract.grant import VerifiedGrant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
-from control_plane.admission import decide
+from control_plane.admission import Review, decide
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import hear, supplement
 from remote_agent.accounting import accountable, record
@@ -24,6 +24,7 @@ from remote_agent.card import only
 from remote_agent.deciding import admission_request, person
 from remote_agent.outcome import Answer, Request, Trail
 from remote_agent.proposal import offer_json, proposal_json
+from remote_agent.review import still_waiting
 from remote_agent.service import Service, World
 from remote_agent.underway import Underway
 
@@ -47,7 +48,7 @@ async def negotiate(request: Request, service: Service, discuss: Discuss, underw
         return Answer(decision=trail.decision, grant=grant, receipt=receipt, proposal=proposal)
 
     try:
-        return await accountable(path, trail, service)
+        return still_waiting(await accountable(path, trail, service), trail)
     finally:
         underway.end(trail.decision)
 
@@ -55,12 +56,14 @@ async def negotiate(request: Request, service: Service, discuss: Discuss, underw
 async def _admissible(
     grant: VerifiedGrant, agent_id: str, world: World, now: float
 ) -> tuple[Decision, list[DatasetDescriptor]]:
-    """The granted datasets with just the capabilities this agent itself would run for the principal."""
+    """The granted datasets with just the capabilities this agent itself would run for the principal, once approved."""
     if not grant.scopes:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "the grant authorizes discovery only")
     principal = person(grant, world)
     decisions = {
-        (scope.dataset, action): await decide(admission_request(scope, principal, action, world, now), world.evaluator)
+        (scope.dataset, action): await decide(
+            admission_request(scope, principal, action, world, now, review=Review.ELSEWHERE), world.evaluator
+        )
         for scope in grant.scopes
         if agent_id in scope.locations
         for action in sorted(scope.actions)

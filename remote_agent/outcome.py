@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from approvals.book import Approved, Waits
 from contract.authority import Authority
 from contract.call import RESULT_MEDIA_TYPE, Call, Operation, parse_follow_up
 from contract.grant import VerifiedGrant
@@ -32,7 +33,7 @@ class Request:
     as (issuer, tenant, subject). ``grants`` are the ``Execution-Grant`` field lines as they
     arrived; they are never part of a representation. ``task_id`` is the task it is answered
     under; with ``follows`` it is a further message of that task, which remembers the call
-    ``half``, if any. ``media_type`` is the form the result is wanted in. ``tool`` is the name of the
+    ``half``, if any, and waits for the approval that ``review`` tells of, if any. ``media_type`` is the form the result is wanted in. ``tool`` is the name of the
     MCP tool that was called; ``None`` for what came over A2A.
     """
 
@@ -45,7 +46,9 @@ class Request:
     trace_id: str = ""
     task_id: str = ""
     follows: bool = False
+    context_id: str = ""
     half: Call | None = field(default=None, repr=False)
+    review: Mapping[str, Any] | None = None
     media_type: str = RESULT_MEDIA_TYPE
     tool: str | None = None
     request_id: str = field(default_factory=lambda: new_id("req"))
@@ -83,7 +86,7 @@ class BoundCall:
 
     ``served`` and ``capability`` are ``None`` where this agent serves no such thing, ``bound``
     there too, and where required arguments are ``missing``. ``media_type`` and ``task_id`` are
-    those of its request.
+    those of its request. ``review`` is what the approval of its task says to it.
     """
 
     call: Call
@@ -95,6 +98,17 @@ class BoundCall:
     missing: tuple[Parameter, ...] = ()
     media_type: str = RESULT_MEDIA_TYPE
     task_id: str = ""
+    review: Approved | Waits | NotGranted | None = None
+
+    @property
+    def needs_review(self) -> bool:
+        """Whether a person must approve each such call."""
+        return self.capability is not None and self.capability.descriptor.requires_review
+
+    @property
+    def approved(self) -> Approved | None:
+        """The approval of exactly this call, which is not used yet."""
+        return self.review if isinstance(self.review, Approved) else None
 
     def place(self) -> tuple[ServedDataset, ServedCapability]:
         """What is called; an admitted call always has it."""
@@ -167,7 +181,8 @@ class Answer:
     """What leaves: always a decision; rows and envelope only with a GRANTED one.
 
     ``receipt`` is ``None`` only where evidence could not be written; then there are no rows.
-    ``proposal`` is the reply to a negotiation, and to a call that misses arguments. ``age_s`` is of
+    ``proposal`` is the reply to a negotiation, and to a call that misses arguments. ``review`` tells of the
+    approval that its task waits for. ``age_s`` is of
     a STALE result: seconds since its execution began.
     """
 
@@ -181,6 +196,7 @@ class Answer:
     receipt: Receipt | None = None
     envelope: Mapping[str, Any] | None = None
     proposal: Mapping[str, Any] | None = None
+    review: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)
@@ -188,7 +204,8 @@ class Trail:
     """What is known so far about one request; it becomes the terminal evidence row.
 
     ``recorded`` says that the row is being written, or was tried; with ``receipt`` it is. With
-    ``refreshes`` it is of what ran behind the answer of that decision, for whoever asks next.
+    ``refreshes`` it is of what ran behind the answer of that decision, for whoever asks next. ``approved_by`` is the
+    decision of the approval that was used.
     """
 
     request: Request
@@ -200,6 +217,7 @@ class Trail:
     recorded: bool = False
     receipt: Receipt | None = None
     refreshes: Decision | None = None
+    approved_by: str | None = None
 
     @property
     def is_restricted(self) -> bool:
@@ -218,7 +236,7 @@ class Trail:
         cause = withdrawn or self.refreshes
         return LedgerRow(
             kind=Kind.BLOCKED if withdrawn else Kind.CACHE_REFRESHED if self.refreshes else Kind.TERMINAL,
-            caused_by=cause.decision_id if cause else None,
+            caused_by=cause.decision_id if cause else self.approved_by,
             side=Side.REMOTE,
             recorded_at=now,
             agent_id=agent_id,

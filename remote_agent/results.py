@@ -56,7 +56,7 @@ async def collect(
     check_call(authority, call)
     served, capability, bound = call.parts()
     most, cuts = capability.descriptor.max_rows, capability.descriptor.truncate
-    terms = Terms(authority, capability.template.digest)
+    terms = Terms(authority, capability.template.digest, call.approved)
     result_id = call.task_id or new_id("task")
     columns = capability.template.results
     async with _gathering(service, columns, result_id, call.media_type, as_of, terms.owner) as gathered:

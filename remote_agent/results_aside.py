@@ -36,7 +36,7 @@ async def set_aside(authority: Authority, call: BoundCall, found: Found, service
 async def _written(authority: Authority, call: BoundCall, document: ResultDocument, service: Service) -> StoredResult:
     """Nobody can fetch it before the answer that tells of it is released."""
     _, capability, _ = call.parts()
-    terms = Terms(authority, capability.template.digest)
+    terms = Terms(authority, capability.template.digest, call.approved)
     writing, sealed = await asyncio.to_thread(_write, service.spool, call.task_id, terms.owner, document.body)
     shape = ResultShape(document.media_type, document.row_count, document.truncated, document.as_of)
     stored = stored_result(service, sealed, shape)

@@ -95,6 +95,7 @@ async def fetch(request: Request, wanted: Wanted, service: Service) -> Release |
 async def _fetched(trail: Trail, wanted: Wanted, service: Service) -> Release | Withheld:
     files = ExitStack()
     try:
+        service.ledger.expect(arrival_of(trail.request))
         return await _opened(trail, files, wanted, service)
     except NotGranted as stop:
         files.close()
@@ -136,7 +137,7 @@ def _standing(held: Held, grant: VerifiedGrant, agent_id: str, world: World) -> 
     capability = served.capabilities.get(made.capability) if served else None
     # Its arguments are not needed any more, and not kept.
     call = Call(made.dataset, made.capability, {}, b"")
-    return BoundCall(call, scope, person(grant, world), served, capability, None)
+    return BoundCall(call, scope, person(grant, world), served, capability, None, review=held.terms.approved)
 
 
 def _check_terms(held: Held, authority: Authority, world: World) -> None:

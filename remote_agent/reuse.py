@@ -22,7 +22,10 @@ def reusable(call: BoundCall, service: Service) -> bool:
 
 
 def storable(call: BoundCall) -> bool:
-    """Whether a call's result is one to store: read-only, deterministic, all its own, not opted out."""
+    """Whether a call's result is one to store: read-only, deterministic, all its own, not opted out, approved for nobody.
+
+    What was approved is one execution: a stored result of it would be an answer that nobody approved.
+    """
     _, capability, _ = call.parts()
     return (
         call.media_type == RESULT_MEDIA_TYPE
@@ -30,6 +33,7 @@ def storable(call: BoundCall) -> bool:
         and capability.descriptor.effect in (Effect.READ, Effect.COMPUTE)
         and capability.template.deterministic
         and capability.descriptor.delegates is None
+        and not capability.descriptor.requires_review
     )
 
 

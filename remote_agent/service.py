@@ -7,11 +7,15 @@ started with.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from approvals.book import ApprovalBook
+from approvals.seal import Seal
+from approvals.store import MemoryApprovals
 from cache.result_cache import ResultCache
 from contract.authority import Authority
 from contract.ids import is_slug
@@ -169,4 +173,10 @@ class Service:
     measures: Measures = field(default_factory=Measures, repr=False)
     traces: Traces = field(default_factory=Traces, repr=False)
     refreshes: Refreshes = field(default_factory=Refreshes)
+    approvals: ApprovalBook = field(default_factory=lambda: _forgetful())
     clock: Callable[[], float] = time.time
+
+
+def _forgetful() -> ApprovalBook:
+    """Approvals of this process alone, gone with it."""
+    return ApprovalBook(MemoryApprovals(), Seal("", [secrets.token_bytes(32)]), ttl=3_600.0)

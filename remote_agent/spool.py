@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from approvals.book import Approved
 from contract.authority import Authority
 from contract.errors import Category, Component, DatasetAgentError
 from contract.grant import VerifiedGrant
@@ -39,10 +40,14 @@ MAX_READERS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """For whom, and under what, a result was made. Whoever fetches it must be and have exactly this."""
+    """For whom, and under what, a result was made. Whoever fetches it must be and have exactly this.
+
+    ``approved`` is the approval it was made by: it is for the whole of that one result.
+    """
 
     authority: Authority = field(repr=False)
     template_digest: str
+    approved: Approved | None = field(default=None, repr=False)
 
     @property
     def owner(self) -> Owner:

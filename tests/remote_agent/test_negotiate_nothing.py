@@ -22,7 +22,7 @@ async def test_a_person_who_may_call_nothing_is_refused_as_the_policy_refuses(mo
 
     monkeypatch.setattr(negotiate, "decide", refusing)
     for name in ("person", "admission_request"):
-        monkeypatch.setattr(negotiate, name, lambda *_: None)
+        monkeypatch.setattr(negotiate, name, lambda *_, **__: None)
     world = cast(World, SimpleNamespace(datasets={}, evaluator=None))
     with pytest.raises(NotGranted, match="not theirs") as refused:
         await _admissible(make_authority().grant, REMOTE, world, 0.0)
