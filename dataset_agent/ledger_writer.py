@@ -87,7 +87,7 @@ def main(address: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     settings = load_settings()
     keys = Keys(settings)
-    ledger = open_ledger(settings, keys.ring, load_trust(settings.trust_path))
+    ledger = open_ledger(settings, keys.ring, load_trust(settings.trust_path), serves=False)
     try:
         with listening(address) as listener:
             gc.collect()

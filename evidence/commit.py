@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -17,6 +17,8 @@ from evidence.sqlite_file import BUSY_SECONDS
 from evidence.store import LedgerBusy, LedgerStore, Writing
 
 _RETRY_SECONDS: Final = 0.0003
+
+Rows = Sequence[Concealed] | Callable[[Writing], Sequence[Concealed]]
 
 
 class Commits:
@@ -31,25 +33,27 @@ class Commits:
         self._store = store
         self._head: Head | None = None
 
-    def commit(self, rows: Sequence[Concealed], signer: Signer, *, behind: int = 0) -> list[Receipt]:
+    def commit(self, rows: Rows, signer: Signer, *, behind: int = 0) -> list[Receipt]:
         """On disk when it returns, all or none; each row has its own checkpoint. ``LedgerBusy`` at once.
 
-        ``behind`` rows are there already, or the store was rolled back.
+        ``rows`` may be a function that says under the write lock which they are. ``behind`` rows are
+        there already, or the store was rolled back.
         """
         with self.lock:
             with self._store.writing() as writing:
                 head = self._unless_rolled_back(writing.head(), behind)
                 entries, receipts = [], []
-                for row in rows:
+                for row in rows(writing) if callable(rows) else rows:
                     head, entry, receipt = _extended(head, row, signer)
                     entries.append(entry)
                     receipts.append(receipt)
-                writing.append(entries, head)
+                if entries:
+                    writing.append(entries, head)
             self._store.check()  # or nobody else would ever see what was committed
             self._head = head
         return receipts
 
-    def commit_patiently(self, rows: Sequence[Concealed], signer: Signer, *, behind: int = 0) -> list[Receipt]:
+    def commit_patiently(self, rows: Rows, signer: Signer, *, behind: int = 0) -> list[Receipt]:
         """``commit``, waiting for other processes for ``BUSY_SECONDS``; not for an event loop."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:

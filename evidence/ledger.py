@@ -7,6 +7,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,17 +17,19 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
+from evidence.arrivals import Arrival
+from evidence.attendance import Attendance, open_arrivals
 from evidence.checkpoint import Checkpoint, Receipt
 from evidence.commit import Commits
 from evidence.entry import Concealed, Entry, InvalidLedger, conceal, mismatches, plain, subject_in
 from evidence.founding import first_head
 from evidence.group import GroupCommit
-from evidence.reader import reading, stranger
-from evidence.row import LedgerRow
+from evidence.reader import damaged, reading, stranger, unavailable
+from evidence.row import Kind, LedgerRow, Side
 from evidence.seen import Seen
 from evidence.sqlite_file import BUSY_SECONDS
 from evidence.sqlite_store import SqliteStore
-from evidence.store import LedgerBusy, LedgerStore, StoreFault, SubjectStore
+from evidence.store import LedgerBusy, LedgerStore, StoreFault, SubjectStore, Writing
 from evidence.subjects import Subject, SubjectKeys, opening_of
 from evidence.withheld import withheld_on_fault
 from evidence.writer_client import WriterAway, WriterClient, WriterPlace
@@ -49,6 +54,7 @@ class Ledger:
         self._commits = Commits(store)
         self._writer: WriterClient | None = None
         self._slow_until = 0.0
+        self._attendance: Attendance | None = None
         self._seen = Seen(self._commits.head().checkpoint.origin)
         self._group = GroupCommit(self._commit, patience=BUSY_SECONDS, in_thread=lambda: waits(self._signer))
 
@@ -66,7 +72,7 @@ class Ledger:
         try:
             store = SqliteStore(path)
         except (sqlite3.Error, OSError) as error:
-            raise _unavailable(str(path), error) from error
+            raise unavailable(str(path), error) from error
         return cls.on(store, lambda: SubjectKeys(subject_key_path), signer, now=now, retired=retired)
 
     @classmethod
@@ -94,9 +100,9 @@ class Ledger:
                 head = store.found(lambda: first_head(signer, now))
                 keys = subjects()
             except InvalidLedger as error:
-                raise _damaged(store.name, str(error)) from error
+                raise damaged(store.name, str(error)) from error
             except (sqlite3.Error, OSError, StoreFault) as error:
-                raise _unavailable(store.name, error) from error
+                raise unavailable(store.name, error) from error
             opened.callback(keys.close)
             known = tuple(dict.fromkeys((signer.public_key, *retired)))
             if not head.checkpoint.verifies(known):
@@ -134,12 +140,28 @@ class Ledger:
             concealed = [self._conceal(row) for row in rows]
             return self._seen.took(self._commits.commit_patiently(concealed, self._signer, behind=self._seen.rows))
 
-    def append_plain(self, rows: Sequence[Mapping[str, Any]], signer: Signer) -> list[Receipt]:
-        """``append_many`` of rows in the form of ``evidence.entry.plain``, signed by one of this agent's keys."""
+    def append_plain(
+        self, requests: Sequence[Sequence[Mapping[str, Any]]], signer: Signer, is_wanted: Callable[[int], bool]
+    ) -> list[list[Receipt] | None]:
+        """``append_many`` of rows in the form of ``evidence.entry.plain``, signed by one of this agent's keys.
+
+        ``is_wanted`` is asked under the write lock for each of ``requests``, by number. The rows of
+        one that is not are not written: whoever sent them may write them otherwise.
+        """
+        wanted: list[int] = []
         with withheld_on_fault():
+            rows = [row for request in requests for row in request]
             keys = self._subjects.keys([subject_in(row) for row in rows])
-            concealed = [conceal(row, key) for row, key in zip(rows, keys, strict=True)]
-            return self._commits.commit_patiently(concealed, signer)
+            concealed = iter([conceal(row, key) for row, key in zip(rows, keys, strict=True)])
+            by_request = [list(islice(concealed, len(request))) for request in requests]
+
+            def still_wanted(_: Writing) -> Sequence[Concealed]:
+                wanted.extend(number for number in range(len(requests)) if is_wanted(number))
+                return [row for number in wanted for row in by_request[number]]
+
+            receipts = iter(self._commits.commit_patiently(still_wanted, signer))
+        given = {number: list(islice(receipts, len(requests[number]))) for number in wanted}
+        return [given.get(number) for number in range(len(requests))]
 
     def append_async(self, row: LedgerRow) -> asyncio.Future[Receipt]:
         """``append`` in an event loop: rows that wait together share one sync to disk.
@@ -149,16 +171,39 @@ class Ledger:
         commits. Whoever cancels the future has still written the row.
         """
         try:
-            with withheld_on_fault():
-                self._seen.check()
-                if self._writer is not None and not waits(self._signer):
-                    with suppress(WriterAway):
-                        return self._writer.submit(self._signer.public_key.raw.hex(), plain(row))
-                return self._group.submit(self._conceal(row))
+            future = self._submit(row)
         except NotGranted as stop:
-            refused: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-            refused.set_exception(stop)
-            return refused
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(stop)
+        if self._attendance is not None and row.kind is Kind.TERMINAL:
+            future.add_done_callback(partial(self._attendance.settled, row.request_id))
+        return future
+
+    def _submit(self, row: LedgerRow) -> asyncio.Future[Receipt]:
+        with withheld_on_fault():
+            self._seen.check()
+            if self._writer is not None and not waits(self._signer):
+                with suppress(WriterAway):
+                    return self._writer.submit(self._signer.public_key.raw.hex(), plain(row))
+            return self._group.submit(self._conceal(row))
+
+    def attend(self, folder: Path, *, side: Side, agent_id: str, now: float) -> None:
+        """From now on whoever is expected here has a terminal row, even where this process dies before it.
+
+        Requests of processes that died, whose slots are in ``folder``, get theirs now. Raises
+        ``DatasetAgentError`` (``evidence.arrivals.unavailable``).
+        """
+        self._attendance = Attendance(open_arrivals(folder), self._commits, self._signer, side, agent_id)
+        self._attendance.run(now)
+
+    def expect(self, arrival: Arrival) -> None:
+        """A request was taken in, which ends in a terminal row with its id.
+
+        Raises ``NotGranted(EVIDENCE_UNAVAILABLE)`` where too many wait for theirs, on a disk that is full.
+        """
+        if self._attendance is not None:
+            with withheld_on_fault():
+                self._attendance.arrivals.take(replace(arrival, behind=self._seen.rows))
 
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
@@ -176,6 +221,8 @@ class Ledger:
         with withheld_on_fault():
             self._seen.check()
             self._commits.probe(behind=self._seen.rows)
+        if self._attendance is not None and self._attendance.is_due and not waits(self._signer):
+            self._attendance.run(time.time())
 
     def rows(self, *, start: int = 0) -> Iterator[Entry]:
         """Entries from ``start`` on, as of one commit, unverified. Raises as ``evidence.reader``."""
@@ -224,6 +271,8 @@ class Ledger:
         if self._writer is not None:
             self._writer.close()
         self._group.close()
+        if self._attendance is not None:
+            self._attendance.arrivals.close()
         with self._commits.lock:
             self._store.close()
         self._subjects.close()
@@ -248,22 +297,3 @@ class Ledger:
 
     def _commit(self, rows: Sequence[Concealed]) -> list[Receipt]:
         return self._seen.took(self._commits.commit(rows, self._signer, behind=self._seen.rows))
-
-
-def _unavailable(name: str, error: Exception) -> DatasetAgentError:
-    return DatasetAgentError(
-        Component.EVIDENCE,
-        Category.UNAVAILABLE,
-        "evidence.ledger.unavailable",
-        f"the ledger {name} cannot be opened ({error}): make the place of its files writable and free disk space",
-    )
-
-
-def _damaged(name: str, why: str) -> DatasetAgentError:
-    return DatasetAgentError(
-        Component.EVIDENCE,
-        Category.CONFIGURATION,
-        "evidence.ledger.damaged",
-        f"the ledger {name} cannot be continued ({why}): run dataset-agent evidence verify, then move it away; "
-        "a new one is begun",
-    )

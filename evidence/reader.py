@@ -114,3 +114,24 @@ def stranger(path: Path | str, keys: Sequence[PublicKey]) -> DatasetAgentError:
         f"the ledger {path} cannot be continued: its newest checkpoint is {by_a_stranger(keys)}; add the public key "
         "it was signed by to the agent's retired_keys in trust.toml, or move it away; a new one is begun",
     )
+
+
+def unavailable(name: str, error: Exception) -> DatasetAgentError:
+    """The fault of a ledger that a service cannot open or write."""
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.UNAVAILABLE,
+        "evidence.ledger.unavailable",
+        f"the ledger {name} cannot be opened ({error}): make the place of its files writable and free disk space",
+    )
+
+
+def damaged(name: str, why: str) -> DatasetAgentError:
+    """The fault of a ledger whose head does not fit together."""
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.CONFIGURATION,
+        "evidence.ledger.damaged",
+        f"the ledger {name} cannot be continued ({why}): run dataset-agent evidence verify, then move it away; "
+        "a new one is begun",
+    )

@@ -85,8 +85,8 @@ class LedgerRow(Strict):
     HIT was computed from the stored result of a wider call, whose execution is the row's. ``funnel`` counts how
     a question found its candidates: datasets registered, of which the person may know, matching, of these usable,
     capabilities and datasets shown. ``segment`` is on the row that says that retention removed rows:
-    the first of them, the one behind the last, and the root of the tree up to there. ``arrival`` names the
-    request as it was taken in: of all rows with it one is terminal (``evidence.arrivals``).
+    the first of them, the one behind the last, and the root of the tree up to there. ``request_id`` is this
+    agent's own for the request: of all rows with it exactly one is terminal.
     """
 
     kind: Annotated[Kind, Field(strict=False)] = Kind.TERMINAL
@@ -133,7 +133,6 @@ class LedgerRow(Strict):
     upstream_digest: _Digest | None = None
 
     segment: Annotated[str, Field(pattern=r"^\d{1,16}-\d{1,16}:[0-9a-f]{64}$")] | None = None
-    arrival: _Id | None = None
     funnel: Annotated[str, Field(pattern=r"^\d{1,9}(>\d{1,9}){5}$")] | None = None
 
     trace_id: _Correlation | None = None
@@ -192,7 +191,7 @@ class LedgerRow(Strict):
 Cell = str | int | None
 
 #: Columns that ledgers of an earlier release lack. They are hashed where they say something.
-LATER: Final = ("bytes_released", "derived", "funnel", "segment", "arrival")
+LATER: Final = ("bytes_released", "derived", "funnel", "segment")
 
 #: The columns of a stored row. Every one is hashed into the leaf.
 COLUMNS: Final = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,6 +102,12 @@ class SqliteStore:
         stored = (FORMAT, newest.origin, newest.size, newest.root, newest.time, newest.signature, peaks)
         self._written = stored, head
 
+    def ended(self, since: int) -> frozenset[str]:
+        read = read_entries(self.connection, "WHERE idx >= ? AND kind = 'terminal'", (since,))
+        base = self.base()
+        older = rotated_entries(self.path, since, base.frontier.size) if base and base.frontier.size > since else ()
+        return frozenset(str(entry.cells["request_id"]) for entry in chain(older, read))
+
     def begin_at(self, base: Head) -> None:
         at = base.checkpoint
         self.connection.execute(BASE_SCHEMA)
@@ -176,7 +183,7 @@ class SqliteReading:
     def entries(self, start: int = 0) -> Iterator[Entry]:
         begin = self._begin()
         if start < begin:
-            yield from self._before(start, begin)
+            yield from rotated_entries(self._path, start, begin)
         yield from self.unrotated(start)
 
     def unrotated(self, start: int = 0) -> Iterator[Entry]:
@@ -187,19 +194,21 @@ class SqliteReading:
         if column not in COLUMNS:
             raise ValueError(f"the ledger has no column {column!r}")
         begin = self._begin()
-        yield from (entry for entry in self._before(0, begin) if entry.cells[column] == value)
+        yield from (entry for entry in rotated_entries(self._path, 0, begin) if entry.cells[column] == value)
         yield from read_entries(self._connection, f"WHERE {column} = ? AND idx >= ?", (value, begin))
 
     def _begin(self) -> int:
         base = self.base()
         return base.frontier.size if base else 0
 
-    def _before(self, start: int, begin: int) -> Iterator[Entry]:
-        for segment in segments_of(self._path) if begin else ():
-            if start < segment.stop <= begin:
-                for part in read_export(segment.path):
-                    if isinstance(part, Entry) and part.index >= start:
-                        yield part
+
+def rotated_entries(path: Path, start: int, begin: int) -> Iterator[Entry]:
+    """The entries from ``start`` on that are in segments, of a file that begins at ``begin``."""
+    for segment in segments_of(path) if begin else ():
+        if start < segment.stop <= begin:
+            for part in read_export(segment.path):
+                if isinstance(part, Entry) and part.index >= start:
+                    yield part
 
 
 @contextmanager

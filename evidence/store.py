@@ -33,6 +33,10 @@ class Writing(Protocol):
         """The entries behind the last one, and the head that speaks of them."""
         ...
 
+    def ended(self, since: int) -> frozenset[str]:
+        """The request ids of the terminal rows from row ``since`` on, wherever they lie now; maybe of more."""
+        ...
+
     def begin_at(self, base: Head) -> None:
         """From now on the store begins at ``base.frontier.size``; what is before lies somewhere else."""
         ...

@@ -12,12 +12,12 @@ from contract.verdict import NotGranted, Reason
 from evidence.entry import InvalidLedger
 from evidence.store import LedgerBusy, StoreFault
 
-_FAULTS: Final = (sqlite3.Error, OSError, StoreFault, InvalidLedger, LedgerBusy, DatasetAgentError)
+FAULTS: Final = (sqlite3.Error, OSError, StoreFault, InvalidLedger, LedgerBusy, DatasetAgentError)
 
 
 def withheld(error: Exception) -> Exception:
     """``NotGranted(EVIDENCE_UNAVAILABLE)`` because of ``error``; an error of another kind is itself."""
-    if not isinstance(error, _FAULTS):
+    if not isinstance(error, FAULTS):
         return error
     stop = NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the outcome could not be recorded, so nothing is released")
     stop.__cause__ = error
@@ -28,5 +28,5 @@ def withheld(error: Exception) -> Exception:
 def withheld_on_fault() -> Iterator[None]:
     try:
         yield
-    except _FAULTS as error:
+    except FAULTS as error:
         raise withheld(error) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import selectors
 import socket
 from collections.abc import Callable, Sequence
@@ -25,12 +26,18 @@ log = logging.getLogger(__name__)
 
 _RECEIVED_BYTES: Final = 1 << 18
 _SEND_SECONDS: Final = 1.0
+_HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Client:
     line: socket.socket
     frames: Frames = field(default_factory=Frames)
+    gone: select.poll = field(default_factory=select.poll)
+
+    def is_there(self) -> bool:
+        """Whether it still waits: one that hung up, or died, may have its rows written by somebody else."""
+        return self.line.fileno() >= 0 and not self.gone.poll(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,9 @@ class Writer:
     def _accept(self) -> None:
         line, _ = self._listener.accept()
         line.settimeout(_SEND_SECONDS)
-        self._selector.register(line, selectors.EVENT_READ, _Client(line))
+        client = _Client(line)
+        client.gone.register(line, _HUNG_UP)
+        self._selector.register(line, selectors.EVENT_READ, client)
 
     def _received(self, client: _Client) -> list[_Waiting]:
         waiting = []
@@ -103,7 +112,9 @@ class Writer:
         try:
             if signer is None:
                 raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the key that is to sign is not in this agent's store")
-            receipts = iter(self._ledger.append_plain([row for one in together for row in one.rows], signer))
+            given = self._ledger.append_plain(
+                [one.rows for one in together], signer, lambda number: together[number].client.is_there()
+            )
         except NotGranted as stop:
             log.error(
                 "rows were not written: %s", stop.message if stop.__cause__ is None else type(stop.__cause__).__name__
@@ -111,8 +122,9 @@ class Writer:
             for one in together:
                 self._send(one.client, LOST)
             return
-        for one in together:
-            self._send(one.client, reply([next(receipts) for _ in one.rows]))
+        for one, receipts in zip(together, given, strict=True):
+            if receipts is not None:
+                self._send(one.client, reply(receipts))
 
     def _send(self, client: _Client, body: bytes) -> None:
         """To a client that reads; one that does not is not waited for long."""

@@ -11,6 +11,7 @@ from contract.authority import Authority
 from contract.key_ring import sign_with, waits
 from contract.tracing import under_way
 from contract.verdict import Decision, NotGranted, Reason
+from evidence.arrivals import Arrival
 from evidence.checkpoint import Receipt
 from evidence.statement import Draft, Invocation, draft
 from remote_agent.cancelling import past_cancelling
@@ -96,10 +97,21 @@ async def accountable(path: Callable[[], Awaitable[Answer]], trail: Trail, servi
     return await (traced("request", counted, trail) if under_way() else counted)
 
 
+def arrival_of(request: Request) -> Arrival:
+    """What the terminal row of a request can be made of where this process does not live to make it."""
+    task = request.task_id or request.operation.task
+    return Arrival(request.request_id, request.client, request.trace_id or None, task or None)
+
+
 async def _counted(path: Callable[[], Awaitable[Answer]], trail: Trail, service: Service) -> Answer:
     steps, answer = service.measures.begin(), None
+
+    async def expected() -> Answer:
+        service.ledger.expect(arrival_of(trail.request))
+        return await path()
+
     try:
-        answer = await to_outcome(path, trail, service)
+        answer = await to_outcome(expected, trail, service)
         return answer
     finally:
         decision, cache = (trail.decision, None) if answer is None else (answer.decision, answer.cache)

@@ -29,6 +29,7 @@ from contract.tracing import tracing
 from contract.verdict import Decision, NotGranted, Reason
 from evidence.checkpoint import Receipt
 from evidence.row import Kind
+from remote_agent.accounting import arrival_of
 from remote_agent.answer import spend, verify
 from remote_agent.cancelling import past_cancelling
 from remote_agent.deciding import admit, person, policy_of

@@ -15,7 +15,7 @@ from google.genai import types
 
 from contract.about import about
 from contract.call import RESULT_MEDIA_TYPE
-from contract.errors import Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError
 from contract.identity import try_execution_identity
 from contract.ids import SessionId
 from contract.progress import Watch
@@ -23,6 +23,7 @@ from contract.telemetry import quiet_content_loggers, refuse_content_capture
 from contract.tracing import Kind
 from contract.verdict import NotGranted, Reason
 from delegation.trace import new_trace_id
+from evidence.arrivals import Arrival
 from root_agent import ask as path
 from root_agent.asking import Answer, Asking, Wanted
 from root_agent.holder import Desk
@@ -62,9 +63,9 @@ def begin(context: InvocationContext, service: Callable[[], Service], desk: Desk
         person = service().development_person()
         if person is None:
             return _NO_PERSON
-        desk.begin(
-            _asking(person, Wanted.of(_words(context.user_content), zone=service().zone), run.adk.session_id), run
-        )
+        asking = _asking(person, Wanted.of(_words(context.user_content), zone=service().zone), run.adk.session_id)
+        desk.begin(asking, run)
+        _expect(asking, service(), desk)
     except DatasetAgentError as error:
         return error.message
     return None
@@ -139,6 +140,7 @@ class RootAgent:
         with self.service.traces.begin("ask", Kind.INTERNAL):
             asking = _asking(person, wanted, SessionId.generate(), watch)
             self._desk.open(asking)
+            _expect(asking, self.service, self._desk)
             about.set(asking)
             with self.service.measures.asking():
                 return await self._answered(asking)
@@ -234,6 +236,17 @@ async def ask(
 
 def _asking(person: RequestContext, wanted: Wanted, session_id: SessionId, watch: Watch | None = None) -> Asking:
     return Asking(person, wanted, session_id, new_trace_id(), watch=watch)
+
+
+def _expect(asking: Asking, service: Service, desk: Desk) -> None:
+    """Its row will come, whatever happens to this process. Raises ``DatasetAgentError`` UNAVAILABLE."""
+    try:
+        service.ledger.expect(Arrival(asking.request_id, trace_id=asking.trace_id))
+    except NotGranted as stop:
+        desk.close(asking.adk)
+        raise DatasetAgentError(
+            Component.ROOT_AGENT, Category.UNAVAILABLE, "root_agent.evidence.unavailable", stop.message
+        ) from stop
 
 
 def _words(content: Any) -> str:

@@ -22,6 +22,7 @@ from delegation.cards import CardBook
 from delegation.credentials import Assertions
 from delegation.http import open_http
 from evidence.ledger import Ledger
+from evidence.row import Side
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.trust import Trust, TrustedAgent, load_trust
@@ -85,6 +86,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         traces=open_traces(Component.ROOT_AGENT, "dataset-agent-root", version=release()),
         clock=clock,
     )
+    service.ledger.attend(settings.home / "root" / "arrivals", side=Side.ROOT, agent_id=settings.root_id, now=clock())
     service.holder_entry  # noqa: B018 - a root agent whose key nobody pins could only be refused
     return service
 
