@@ -207,7 +207,7 @@ NEAR: Final = {
     "root_agent/app.py": ("root_oidc",),
     "root_agent/catalogue.py": ("root_catalogue",),
     "root_agent/hops.py": ("root_delegated",),
-    "root_agent/plugin.py": ("root_framework_tools", "root_workflow"),
+    "root_agent/plugin.py": ("root_framework_tools", "root_workflow", "root_two_walls"),
     "root_agent/propose.py": ("root_framework_tools", "root_model"),
     "root_agent/veil.py": ("root_probing",),
     "root_agent/answer_view.py": ("root_leaks",),

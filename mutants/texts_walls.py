@@ -10,7 +10,7 @@ _REMOTE: Final = "remote_agent/plugin.py"
 _ROOT: Final = "root_agent/plugin.py"
 _VEIL: Final = "root_agent/veil.py"
 _NO_GRANT: Final = "if admitted is None:\n            return blocked("
-_ROOT_TOOL: Final = "if type(tool) is McpTool and not tool_args:"
+_ROOT_TOOL: Final = "if type(tool) is not McpTool:"
 
 WALLS: Final = (
     Text(_REMOTE, "the plugin, which lets every tool run", _NO_GRANT, "if True:\n            return None\n            blocked("),
@@ -25,10 +25,14 @@ WALLS: Final = (
     Text(_REMOTE, "another target than was admitted", " or admitted.target is not target", ""),
     Text(_REMOTE, "another session than was admitted", " or admitted.session_id != session_id", ""),
     Text(_ROOT, "a run that no door began", "return None if problem is None else _said(problem)", "return None"),
-    Text(_ROOT, "an agent that is not of the path", "if type(agent) is Delegate or is_intent_agent(agent):", "if True:"),
-    Text(_ROOT, "a subclass of the delegate", "type(agent) is Delegate", "isinstance(agent, Delegate)"),
+    Text(_ROOT, "an agent that is not of the path", "if type(agent) is not Delegate:\n            return", "if type(agent) is not Delegate:\n            return None and"),
+    Text(_ROOT, "a subclass of the delegate", "type(agent) is not Delegate", "not isinstance(agent, Delegate)"),
+    Text(_ROOT, "an exchange that nobody admitted", "if agent.exchange is not ADMITTED.get():", "if False:"),
+    Text(_ROOT, "a tool for an exchange that nobody admitted", "if tool.exchange is not ADMITTED.get():", "if False:"),
+    Text(_ROOT, "an exchange of an asking that was not granted", "exchange if verdict is Verdict.GRANTED else None", "exchange"),
+    Text(_ROOT, "arguments beside the bound ones", "if tool_args:", "if False:"),
     Text(_ROOT, "a model that gets tools", "if llm_request.tools_dict or (llm_request.config and llm_request.config.tools):", "if False:"),
-    Text(_ROOT, "a tool that is not of the path", _ROOT_TOOL, "if True:"),
+    Text(_ROOT, "a tool that is not of the path", _ROOT_TOOL, "if False:"),
     Text(_ROOT, "an error that becomes a result", 'a failure into a result."""\n        return None', 'a failure into a result."""\n        return {"status": "executed"}'),
     Text("root_agent/propose.py", "an intent agent that executes code", "agent.code_executor, ", ""),
     Text("root_agent/propose.py", "an intent agent that writes state", "agent.output_key, ", ""),

@@ -1,12 +1,15 @@
 """Default deny for the root: one kind of tool, two kinds of agent, and no run that no door began.
 
-A raising plugin aborts the run, which fails closed. Workflow function nodes pass no plugin
+What carries a call runs only for the exchange that was admitted, beside what ``ask.prepare`` checks when it leaves:
+either wall holds alone. A raising plugin aborts the run, which fails closed. Workflow function nodes pass no plugin
 hook, so the other half is that they find nothing to work on unless ``before_run`` let them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
@@ -23,13 +26,27 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from contract.errors import Category, Component, DatasetAgentError
-from contract.verdict import Reason
+from contract.verdict import Reason, Verdict
 from delegation.mcp_tool import McpTool
-from delegation.remote import Delegate
+from delegation.remote import Delegate, Exchange
 from root_agent.propose import is_intent_agent
 
 Begin = Callable[[InvocationContext], str | None]
 """Begins the asking of an invocation, or says in one sentence why none begins."""
+
+
+ADMITTED: ContextVar[Exchange | None] = ContextVar("dataset_agent_root_admitted", default=None)
+"""The one exchange that may be carried; empty everywhere but in ``admitting``."""
+
+
+@contextmanager
+def admitting(exchange: Exchange, verdict: Verdict) -> Iterator[None]:
+    """While it lasts this exchange may be carried, if ``verdict``, the asking's, is GRANTED."""
+    token = ADMITTED.set(exchange if verdict is Verdict.GRANTED else None)
+    try:
+        yield
+    finally:
+        ADMITTED.reset(token)
 
 
 class DatasetPolicyPlugin(BasePlugin):
@@ -46,10 +63,14 @@ class DatasetPolicyPlugin(BasePlugin):
     async def before_agent_callback(
         self, *, agent: BaseAgent, callback_context: CallbackContext
     ) -> types.Content | None:
-        # By exact type: a subclass could override what makes these two safe.
-        if type(agent) is Delegate or is_intent_agent(agent):
+        # By exact type: a subclass could override what makes these two safe. ADK runs a copy, so its exchange is compared.
+        if is_intent_agent(agent):
             return None
-        return _said("blocked: the agent is not part of the asking path")
+        if type(agent) is not Delegate:
+            return _said("blocked: the agent is not part of the asking path")
+        if agent.exchange is not ADMITTED.get():
+            return _said(f"blocked: {Reason.NO_ACTIVE_GRANT}")
+        return None
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -62,13 +83,13 @@ class DatasetPolicyPlugin(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         # By exact type, as for agents; what it calls was admitted before, and is no argument.
-        if type(tool) is McpTool and not tool_args:
-            return None
-        return {
-            "status": "blocked",
-            "reason": Reason.UNREGISTERED_CAPABILITY.value,
-            "error": {"kind": "GuardrailBlocked", "message": "the root agent has no tools"},
-        }
+        if type(tool) is not McpTool:
+            return _blocked(Reason.UNREGISTERED_CAPABILITY, "the root agent has no tools")
+        if tool.exchange is not ADMITTED.get():
+            return _blocked(Reason.NO_ACTIVE_GRANT, "no admitted call is active")
+        if tool_args:
+            return _blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
+        return None
 
     async def on_tool_error_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
@@ -92,6 +113,14 @@ def open_runner(app: App, sessions: BaseSessionService) -> Runner:
     """The only place of the root that builds a Runner."""
     require_policy(app.plugins)
     return Runner(app=app, session_service=sessions)
+
+
+def _blocked(reason: Reason, message: str) -> dict[str, Any]:
+    return {
+        "status": "blocked",
+        "reason": reason.value,
+        "error": {"kind": "GuardrailBlocked", "message": message},
+    }
 
 
 def _said(text: str) -> types.Content:

@@ -32,6 +32,7 @@ from root_agent.answer_view import summary, table
 from root_agent.asking import Asking
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME
+from root_agent.plugin import admitting
 from root_agent.propose import Proposed, intent_agent
 from root_agent.reading import may_ask_model, shown_to_model
 from root_agent.service import Service
@@ -128,7 +129,8 @@ class Nodes:
             task_id=asking.continued,
             follow=_follow(asking, planned.agent_id, service) if planned.tool is None else None,
         )
-        with tracing("a2a.call" if planned.tool is None else "mcp.call", Kind.CLIENT) as span:
+        carried = "a2a.call" if planned.tool is None else "mcp.call"
+        with tracing(carried, Kind.CLIENT) as span, admitting(exchange, asking.verdict):
             if planned.tool is None:
                 await ctx.run_node(Delegate(card, exchange, cards.http))
             else:

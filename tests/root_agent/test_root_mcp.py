@@ -384,18 +384,20 @@ async def test_where_the_publisher_prefers_the_tool_it_is_asked_by_it(
 
 
 async def test_the_governed_tool_takes_no_argument_and_no_other_class_is_let_through() -> None:
-    from root_agent.plugin import DatasetPolicyPlugin
+    from root_agent.plugin import DatasetPolicyPlugin, admitting
 
     class Own(McpTool):
         pass
 
     plugin = DatasetPolicyPlugin(lambda context: None)
     place: Any = None
-    tool, own = McpTool(place, place, place), Own(place, place, place)
+    exchange: Any = object()
+    tool, own = McpTool(place, exchange, place), Own(place, exchange, place)
     context: Any = None
     assert tool._get_declaration().parameters_json_schema["properties"] == {}
-    assert await plugin.before_tool_callback(tool=tool, tool_args={}, tool_context=context) is None
-    for blocked, arguments in ((tool, {"batch_a": "B001"}), (own, {})):
-        answer = await plugin.before_tool_callback(tool=blocked, tool_args=arguments, tool_context=context)
-        assert answer is not None
-        assert answer["status"] == "blocked"
+    with admitting(exchange, Verdict.GRANTED):
+        assert await plugin.before_tool_callback(tool=tool, tool_args={}, tool_context=context) is None
+        for blocked, arguments in ((tool, {"batch_a": "B001"}), (own, {})):
+            answer = await plugin.before_tool_callback(tool=blocked, tool_args=arguments, tool_context=context)
+            assert answer is not None
+            assert answer["status"] == "blocked"
