@@ -214,6 +214,7 @@ class Settings(BaseSettings):
     workers: int = Field(default=1, ge=1, le=64, description="Processes that serve one dataset agent together.")
     host: str = Field(default="127.0.0.1", description="Bind address of serve, root and policy serve.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="WARNING", description="Log level.")
+    log_format: Literal["text", "json"] = Field(default="text", description="Form of log lines.")
 
     @field_validator("oidc_audience", "oidc_jwks_url", "oidc_ca_file", "oidc_required", "oidc_attributes")
     @classmethod

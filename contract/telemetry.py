@@ -10,8 +10,15 @@ from typing import Final
 from contract.errors import Category, Component, DatasetAgentError
 
 _ADK_CAPTURE: Final = "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS"
-_CAPTURE: Final = ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", _ADK_CAPTURE)
+_ADK_LOCK: Final = "ADK_TELEMETRY_IGNORE_RUN_CONFIG"
+_SCHEMA: Final = "ADK_TELEMETRY_SCHEMA_VERSION_OPT_IN"
+_CAPTURE: Final = (
+    *("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", _ADK_CAPTURE, "ADK_EXPERIMENTAL_TELEMETRY"),
+    *("ADK_EXPERIMENTAL_TELEMETRY_FEATURES", _SCHEMA),
+)
 _OFF: Final = frozenset({"", "0", "false", "no", "off", "no_content"})
+_PRESENT: Final = frozenset({"", "2", "otel_semconv_1_44"})
+"""Forms of ADK's spans; the one before writes into them what a model and a tool are given."""
 # These log whole requests, replies or prompts at DEBUG.
 _CONTENT_LOGGERS: Final = (
     "a2a",
@@ -27,13 +34,14 @@ _CONTENT_LOGGERS: Final = (
 
 
 def refuse_content_capture(component: Component) -> None:
-    """Raise a CONFIGURATION fault where the environment asks for content in spans.
+    """Raise a CONFIGURATION fault where the environment asks for content in spans, or for a form of them that holds it.
 
     ADK's own switch is on until it is set, so an unset one is set to false here; a switch
-    that an operator turned on stops the start instead of being overruled in silence.
+    that an operator turned on stops the start instead of being overruled in silence. What one
+    run of an agent asks for is not heard.
     """
     for name in _CAPTURE:
-        if os.environ.get(name, "").strip().lower() not in _OFF:
+        if os.environ.get(name, "").strip().lower() not in (_PRESENT if name == _SCHEMA else _OFF):
             raise DatasetAgentError(
                 component,
                 Category.CONFIGURATION,
@@ -41,6 +49,7 @@ def refuse_content_capture(component: Component) -> None:
                 f"unset {name}: questions, arguments and rows do not go into spans",
             )
     os.environ[_ADK_CAPTURE] = "false"
+    os.environ[_ADK_LOCK] = "true"
 
 
 def quiet_content_loggers() -> None:

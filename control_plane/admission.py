@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from contract.tracing import tracing
 from contract.verdict import Decision, Reason
 from control_plane.admission_rules import (
     AdmissionRequest,
@@ -124,7 +125,8 @@ def question_of(case: Case) -> PolicyRequest:
 async def ask_policies(evaluator: Evaluator, question: PolicyRequest) -> PolicyAnswer | EvaluatorFailure:
     """The evaluator's answer, or why there is none; whatever it throws is unknown authority."""
     try:
-        return await evaluator.evaluate(question)
+        with tracing("policy.evaluate"):
+            return await evaluator.evaluate(question)
     except EvaluatorTimeout:
         return EvaluatorFailure(Reason.EVALUATOR_TIMEOUT)
     except EvaluatorUnavailable:

@@ -19,6 +19,7 @@ import dataset_agent
 from contract.telemetry import quiet_content_loggers
 from dataset_agent.configuration import load_settings, read_settings
 from dataset_agent.faults import report
+from telemetry.logs import open_logs
 
 if TYPE_CHECKING:
     app: typer.Typer
@@ -41,6 +42,7 @@ _COMMANDS: Final = {
     "keys": ("key_commands", "keys_app", "Keys of the issuer, the root agent and the dataset agent."),
     "grant": ("grant_commands", "grant_app", "Look at execution grants."),
     "cache": ("cache_commands", "cache_app", "Inspect the semantic result cache."),
+    "approvals": ("approval_commands", "approvals_app", "Decide about calls that wait for a person."),
     "evidence": ("evidence_commands", "evidence_app", "Read and verify the evidence ledgers."),
     "provenance": ("provenance_commands", "provenance_app", "Verify a saved answer offline."),
     "doctor": ("doctor", "doctor", "Check what is set up, and what to do about what is not."),
@@ -93,7 +95,7 @@ def _begin(context: typer.Context, version: bool = typer.Option(False, "--versio
         typer.echo(dataset_agent.__version__)
         raise typer.Exit
     settings = read_settings() if context.invoked_subcommand == "datasets" else load_settings()
-    logging.basicConfig(level=settings.log_level, format="%(message)s")
+    open_logs(settings.log_level, settings.log_format)
 
 
 def _not_loaded(**_: Any) -> None:

@@ -23,6 +23,7 @@ from rich.text import Text
 
 from contract.errors import Category, DatasetAgentError
 from contract.verdict import VERDICTS, NotGranted, Verdict
+from telemetry.logs import told_as_json
 
 EXIT_OK: Final = 0
 EXIT_FAULT: Final = 1
@@ -79,8 +80,9 @@ def say(line: object) -> None:
 
 
 def note(line: object) -> None:
-    """One plain line beside the result, on standard error."""
-    err.print(one_line(line))
+    """One plain line beside the result, on standard error; a log line where those are JSON."""
+    if not told_as_json("INFO", line):
+        err.print(one_line(line))
 
 
 def paragraph(text: str | Text, *, first: str = "", indent: int) -> None:
@@ -93,6 +95,8 @@ def paragraph(text: str | Text, *, first: str = "", indent: int) -> None:
 
 def fail(message: object, code: int = EXIT_FAULT) -> typer.Exit:
     """Print one line to standard error; raise what is returned."""
+    if told_as_json("ERROR", message):
+        return typer.Exit(code)
     err.print(Text.assemble(("error:", "bold red"), " ", one_line(message)))
     return typer.Exit(code)
 

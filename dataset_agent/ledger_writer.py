@@ -27,6 +27,7 @@ from grants.key_store import KeyName
 from grants.signers import open_signer
 from grants.trust import load_trust
 from remote_agent.own_ledger import open_ledger
+from telemetry.logs import open_logs
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ def main(address: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     settings = load_settings()
+    open_logs(settings.log_level, settings.log_format)
     keys = Keys(settings)
     ledger = open_ledger(settings, keys.ring, load_trust(settings.trust_path), serves=False)
     try:

@@ -9,19 +9,19 @@ from typing import Any
 from contract.address import is_loopback
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from dataset_agent.configuration import check_user, load_settings
+from dataset_agent.configuration import check_user
 from dataset_agent.console import note
 from dataset_agent.evidence_commands import Side, ledger_path
 from dataset_agent.process import address_of, bind_port, serve_app
-from dataset_agent.serve_options import Host, Port, ReadyJson, announce
+from dataset_agent.serve_options import Host, LogFormat, Port, ReadyJson, announce, served_settings
 from root_agent.app import build_app
 from root_agent.opening import close_service, open_service, reload_service
 from root_agent.service import Service
 
 
-def root(port: Port = 8800, host: Host = None, as_json: ReadyJson = False) -> None:
+def root(port: Port = 8800, host: Host = None, log_format: LogFormat = None, as_json: ReadyJson = False) -> None:
     """Serve the root agent to applications: POST /ask with a person's bearer token."""
-    asyncio.run(_root(load_settings(host=host), port, as_json))
+    asyncio.run(_root(served_settings(host=host, log_format=log_format), port, as_json))
 
 
 async def _root(settings: Settings, port: int, as_json: bool) -> None:

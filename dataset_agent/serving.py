@@ -7,18 +7,24 @@ from contextlib import closing
 
 from contract.settings import Settings
 from control_plane.identity import refuse_in_production
-from dataset_agent.configuration import check_datasets_folder, load_settings
+from dataset_agent.configuration import check_datasets_folder
 from dataset_agent.ledger_writer import ledger_writer
 from dataset_agent.process import address_of, advertised_address, bind_port, serve_app
-from dataset_agent.serve_options import Host, Port, ReadyJson, Workers, announce
+from dataset_agent.serve_options import Host, LogFormat, Port, ReadyJson, Workers, announce, served_settings
 from dataset_agent.workers import serve_workers
 from remote_agent.app import create_app
 from remote_agent.lifecycle import Lifecycle
 
 
-def serve(port: Port = 8801, host: Host = None, workers: Workers = None, as_json: ReadyJson = False) -> None:
+def serve(
+    port: Port = 8801,
+    host: Host = None,
+    workers: Workers = None,
+    log_format: LogFormat = None,
+    as_json: ReadyJson = False,
+) -> None:
     """Serve the dataset agent. SIGTERM drains; edits of the datasets folder, SIGHUP and `reload` re-read it."""
-    settings = load_settings(host=host, workers=workers)
+    settings = served_settings(host=host, workers=workers, log_format=log_format)
     refuse_in_production(settings)
     check_datasets_folder(settings)
     if settings.workers > 1:

@@ -267,7 +267,8 @@ def test_what_nobody_foresaw_is_one_line_that_says_how_to_see_more() -> None:
         "error: this should not have happened (TypeError): "
         "run it again with DATASET_AGENT_LOG_LEVEL=DEBUG to see where, and report that"
     )
-    assert "Traceback" in from_nothing("cache", "keys", program=program, LOG_LEVEL="DEBUG").err
+    told = from_nothing("cache", "keys", program=program, LOG_LEVEL="DEBUG").err
+    assert "fault=TypeError < dataset_agent/" in told and "callable" not in told
 
 
 def test_a_reader_that_goes_away_is_no_fault_of_the_terminal(home: Path) -> None:
