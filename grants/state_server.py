@@ -19,6 +19,7 @@ from redis.exceptions import ConnectionError as Disconnected
 
 from contract.redis_options import Address, read_place
 from contract.redis_route import route_to
+from grants.state import BUDGET
 
 T = TypeVar("T")
 _CONNECTIONS: Final = 32
@@ -38,6 +39,11 @@ class StateServer:
         self._key = key
         self._waiting = waiting
         self._clients: dict[Address, Redis] = {}
+
+    @classmethod
+    def reach(cls, url: str, key: str) -> StateServer:
+        """With the budget of the state store, for what else lies beside it."""
+        return cls(url, key=key, waiting=BUDGET)
 
     async def ask(self, question: Callable[[Redis], Awaitable[T]]) -> T:
         """What ``question`` returns of the server's client. Raises what the client raises."""

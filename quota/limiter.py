@@ -108,6 +108,10 @@ class Limiter:
         self._leaving: set[asyncio.Task[None]] = set()
         self.exceeded = exceeded
 
+    @classmethod
+    def unlimited(cls) -> Limiter:
+        return cls(None, agent=Quota(), person=Quota())
+
     async def count(self, caller: Caller, *, now: float) -> None:
         """One call of ``caller``. Raises ``LimitExceeded``, and ``StoreUnavailable``."""
         rate = self._quotas[caller.kind].rate

@@ -20,7 +20,7 @@ def open_limiter(settings: Settings, reach: Callable[[str, str], RedisServer]) -
     agent = Quota(Rate.of(settings.agent_rate, settings.agent_burst), settings.agent_running)
     person = Quota(Rate.of(settings.person_rate, settings.person_burst), settings.person_running)
     if agent == person == Quota():
-        return Limiter(None, agent=agent, person=person)
+        return Limiter.unlimited()
     store: QuotaStore = (
         SqliteQuotas(settings.home / QUOTA_FILE)
         if settings.state_url is None

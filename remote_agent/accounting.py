@@ -162,7 +162,7 @@ async def refuse(stop: NotGranted, trail: Trail, service: Service) -> Answer:
         receipt = await record(trail, service)
     except NotGranted as unrecorded:
         return Answer(decision=unrecorded.decision(service.world.policy_version), grant=trail.grant)
-    return Answer(decision=trail.decision, grant=trail.grant, receipt=receipt)
+    return Answer(decision=trail.decision, grant=trail.grant, receipt=receipt, retry_after_s=stop.retry_after_s)
 
 
 async def withdraw(trail: Trail, granted: Decision | None, service: Service) -> Receipt | None:

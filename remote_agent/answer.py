@@ -53,6 +53,7 @@ from remote_agent.hop import delegate
 from remote_agent.limits import inline_limits
 from remote_agent.outcome import Answer, BoundCall, Execute, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
+from remote_agent.quotas import executing, limit
 from remote_agent.refresh import refresh_later
 from remote_agent.results import collect
 from remote_agent.results_aside import set_aside
@@ -108,7 +109,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
 
 @timed(Step.VERIFY)
 async def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
-    """The grant in the header, for this receiver, this client and this operation."""
+    """The grant in the header, for this receiver, this client and this operation, of a person within their limits."""
     header = request.grant_header()
     grant = verify_chain(
         header,
@@ -120,6 +121,7 @@ async def verify(request: Request, service: Service, now: float) -> VerifiedGran
     )
     if request.on_behalf_of is not None and request.on_behalf_of != (grant.issuer, grant.tenant, grant.subject):
         raise NotGranted(Reason.GRANT_CLIENT_MISMATCH, "the client speaks for another person than the grant")
+    await limit(grant, service, now)
     return grant
 
 
@@ -228,7 +230,8 @@ async def run(
     async def perform() -> tuple[Result, Execution]:
         return await collect(authority, call, supplied, service, as_of=as_of(served, supplied))
 
-    found = await execute(authority, call, perform)
+    async with executing(authority, service):
+        found = await execute(authority, call, perform)
     if not reusable(call, service):
         return replace(found, cache=CacheOutcome("OFF"))
     if not isinstance(found.document, ResultDocument):

@@ -49,6 +49,7 @@ from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
 from remote_agent.problems import add_problem_handlers
 from remote_agent.protocol import jsonrpc_dispatcher, rest_routes
+from remote_agent.quotas import counting
 from remote_agent.recalling import RecallApprovals
 from remote_agent.results_door import PATH, ResultsDoor
 from remote_agent.send_door import SendDoor
@@ -132,6 +133,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
                 authenticate=_authenticator(service),
                 max_body=settings.max_body_bytes,
                 refused=lambda: service.measures.refused("clients"),
+                count=counting(service),
             ),
             Middleware(SendDoor, handler=handler, dispatcher=dispatcher),
         ],

@@ -155,7 +155,7 @@ def _metadata(answer: Answer) -> dict[str, Any]:
     metadata: dict[str, Any] = {DECISION_KEY: answer.decision.public()}
     if answer.decision.verdict is not Verdict.GRANTED:
         outward = OUTWARD[answer.decision.reason]
-        metadata[ERROR_KEY] = {"retryable": outward.retryable, "hint": outward.hint}
+        metadata[ERROR_KEY] = outward.told(answer.retry_after_s)
     if answer.review is not None:
         metadata[REVIEW_KEY] = dict(answer.review)
     if answer.cache is not None and answer.document is not None and answer.execution is not None:

@@ -24,10 +24,12 @@ from evidence.writer_client import WriterPlace
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
 from grants.state import open_state
+from grants.state_server import StateServer
 from grants.trust import load_trust
 from metrics.common import release
 from metrics.door import metrics_token
 from metrics.folder import TableFile
+from quota.opening import open_limiter
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_token import AdminToken, admin_token
 from remote_agent.approvals_place import approval_seal, open_approvals
@@ -112,6 +114,7 @@ class Lifecycle:
                 public_url=public_url.rstrip("/"),
                 upstreams=A2aUpstreams.open(settings, signer),
                 approvals=open_approvals(settings),
+                limiter=open_limiter(settings, StateServer.reach),
                 measures=_measures(siblings),
                 traces=traces,
             )
@@ -120,6 +123,7 @@ class Lifecycle:
             raise
         if writer is not None:
             service.ledger.use(writer)
+        service.limiter.exceeded = lambda over: service.measures.limited(over.kind, over.what)
         service.cache.observed(service.measures.looked, service.measures.breaker)
         url = public_url.rstrip("/")
         return cls(settings, service, url, mask_key, cache_keys, admin, metrics, stamps=stamps, siblings=siblings)
@@ -255,6 +259,7 @@ class Lifecycle:
         self.service.spool.close()
         await self.service.cache.close()
         await self.service.approvals.close()
+        await self.service.limiter.close()
         await self.service.state.close()
         self.service.ledger.close()
         await asyncio.to_thread(self.service.traces.close)

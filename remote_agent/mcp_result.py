@@ -60,7 +60,7 @@ def _meta(answer: Answer, task_id: str) -> dict[str, Any]:
     meta: dict[str, Any] = {MCP_DECISION: answer.decision.public(), MCP_TASK: task_id}
     if answer.decision.verdict is not Verdict.GRANTED:
         outward = OUTWARD[answer.decision.reason]
-        meta[MCP_ERROR] = {"retryable": outward.retryable, "hint": outward.hint}
+        meta[MCP_ERROR] = outward.told(answer.retry_after_s)
     if answer.proposal is not None:
         meta[MCP_PROPOSAL] = dict(answer.proposal)
     if answer.envelope is not None:

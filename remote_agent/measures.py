@@ -44,6 +44,13 @@ REFUSED_DOORS: Final = Metric.by(
     "door",
     ("clients", "admin", "metrics"),
 )
+LIMITED: Final = Metric(
+    f"{_P}_limited",
+    Kind.COUNTER,
+    "Requests that were over a limit of their client agent, or of the person.",
+    ("caller", "limit"),
+    tuple((caller, limit) for caller in ("agent", "person") for limit in ("rate", "running")),
+)
 CACHE: Final = Metric.by(
     f"{_P}_cache_outcomes",
     Kind.COUNTER,
@@ -120,6 +127,7 @@ METRICS: Final = (
     REQUEST_SECONDS,
     STEP_SECONDS,
     REFUSED_DOORS,
+    LIMITED,
     CACHE,
     LOOKUPS,
     FLIGHTS,
@@ -151,6 +159,7 @@ class Measures:
         self._request_seconds = self.table.times(REQUEST_SECONDS)
         self._step_seconds = self.table.times(STEP_SECONDS)
         self._refused = self.table.numbers(REFUSED_DOORS)
+        self._limited = self.table.numbers(LIMITED)
         self._cache = self.table.numbers(CACHE)
         self._lookups = self.table.numbers(LOOKUPS)
         self._flights = self.table.numbers(FLIGHTS)
@@ -194,6 +203,10 @@ class Measures:
     def refused(self, door: str) -> None:
         """401: ``clients``, ``admin`` or ``metrics``."""
         self._refused.add((door,))
+
+    def limited(self, caller: str, limit: str) -> None:
+        """An ``agent`` or a ``person`` was over its ``rate``, or over what may be ``running``."""
+        self._limited.add((caller, limit))
 
     def looked(self, event: str) -> None:
         """An event of the cache, of no restricted capability."""

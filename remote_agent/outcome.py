@@ -182,8 +182,8 @@ class Answer:
 
     ``receipt`` is ``None`` only where evidence could not be written; then there are no rows.
     ``proposal`` is the reply to a negotiation, and to a call that misses arguments. ``review`` tells of the
-    approval that its task waits for. ``age_s`` is of
-    a STALE result: seconds since its execution began.
+    approval that its task waits for. ``age_s`` is of a STALE result: seconds since its execution
+    began. ``retry_after_s`` is in how many seconds to try again, where that is known.
     """
 
     decision: Decision
@@ -197,6 +197,7 @@ class Answer:
     envelope: Mapping[str, Any] | None = None
     proposal: Mapping[str, Any] | None = None
     review: Mapping[str, Any] | None = None
+    retry_after_s: float | None = None
 
 
 @dataclass(slots=True)

@@ -6,10 +6,11 @@ an outcome: it is a rejected task, never a protocol error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from contract.verdict import VERDICTS, Reason, Verdict
 
@@ -21,6 +22,11 @@ class Outward:
     state: str
     retryable: bool
     hint: str
+
+    def told(self, retry_after_s: float | None) -> dict[str, Any]:
+        """The metadata of a stop; ``retry_after_s`` in whole seconds, where it is known."""
+        told: dict[str, Any] = {"retryable": self.retryable, "hint": self.hint}
+        return told if retry_after_s is None else told | {"retry_after_s": max(1, math.ceil(retry_after_s))}
 
 
 _REJECTED: Final = "TASK_STATE_REJECTED"

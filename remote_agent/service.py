@@ -34,6 +34,7 @@ from grants.trust import Trust, TrustedAgent
 from queries.engine import Engine
 from queries.rollup_plan import RollupPlan
 from queries.template import Template
+from quota.limiter import Limiter
 from remote_agent.measures import Measures
 from remote_agent.refreshes import Refreshes
 from remote_agent.spool import Spool
@@ -173,6 +174,7 @@ class Service:
     measures: Measures = field(default_factory=Measures, repr=False)
     traces: Traces = field(default_factory=Traces, repr=False)
     refreshes: Refreshes = field(default_factory=Refreshes)
+    limiter: Limiter = field(default_factory=Limiter.unlimited, repr=False)
     approvals: ApprovalBook = field(default_factory=lambda: _forgetful())
     clock: Callable[[], float] = time.time
 

@@ -29,6 +29,7 @@ from root_agent.asking import Answer, Asking, Wanted
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
+from root_agent.quotas import limit
 from root_agent.service import Service
 from root_agent.traced import ending, traced
 from root_agent.workflow import Nodes, build_workflow
@@ -135,6 +136,7 @@ class RootAgent:
         ``max_age_s`` seconds, and of another ``schema_version``, are refused where these are given. ``via`` is
         ``a2a`` or ``mcp``, or as the publisher prefers. Raises ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
+        await limit(person, self.service)
         where = self.service.zone if zone is None else zone
         wanted = Wanted.of(question, call, media_type, task, where, max_age_s, schema_version, via)
         with self.service.traces.begin("ask", Kind.INTERNAL):

@@ -54,6 +54,9 @@ MEMO: Final = Metric.by(
 REFUSED_DOORS: Final = Metric.by(
     f"{_P}_unauthenticated", Kind.COUNTER, "Requests that were answered with 401.", "door", ("people", "metrics")
 )
+LIMITED: Final = Metric.by(
+    f"{_P}_limited", Kind.COUNTER, "Askings that were over a limit of their person.", "limit", ("rate", "running")
+)
 STORE_UP: Final = Metric.by(
     f"{_P}_store_up", Kind.GAUGE, "Whether it answered when it was asked for this.", "store", _STORES, common=True
 )
@@ -63,7 +66,7 @@ STORE_SECONDS: Final = Metric.by(
 EVIDENCE: Final = Metric(f"{_P}_evidence_rows", Kind.GAUGE, "Rows of the ledger, of all its writers.", common=True)
 
 METRICS: Final = (
-    *(BUILD, ASKS, IN_FLIGHT, ASK_SECONDS, NODE_SECONDS, REMOTE, MEMO, REFUSED_DOORS),
+    *(BUILD, ASKS, IN_FLIGHT, ASK_SECONDS, NODE_SECONDS, REMOTE, MEMO, REFUSED_DOORS, LIMITED),
     *(STORE_UP, STORE_SECONDS, EVIDENCE),
 )
 
@@ -80,6 +83,7 @@ class Measures:
         self._remote = self.table.numbers(REMOTE)
         self._memo = self.table.numbers(MEMO)
         self._refused = self.table.numbers(REFUSED_DOORS)
+        self._limited = self.table.numbers(LIMITED)
         self.table.numbers(BUILD).set(1, BUILD.values[0])
 
     @contextmanager
@@ -113,3 +117,7 @@ class Measures:
     def refused(self, door: str) -> None:
         """401: ``people`` or ``metrics``."""
         self._refused.add((door,))
+
+    def limited(self, limit: str) -> None:
+        """429: over the ``rate`` of a person, or what may be ``running``."""
+        self._limited.add((limit,))

@@ -25,9 +25,11 @@ from evidence.ledger import Ledger
 from evidence.row import Side
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
+from grants.state_server import StateServer
 from grants.trust import Trust, TrustedAgent, load_trust
 from metrics.common import release
 from metrics.door import metrics_token
+from quota.opening import open_limiter
 from root_agent.service import Service, World, pinned_holder
 from telemetry.export import open_traces
 
@@ -83,10 +85,12 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         zone=read_zone(settings.zone),
         metrics_token=metrics_token(settings, Component.ROOT_AGENT),
         metrics_at_home=not settings.production,
+        limiter=open_limiter(settings, StateServer.reach),
         traces=open_traces(Component.ROOT_AGENT, "dataset-agent-root", version=release()),
         clock=clock,
     )
     service.ledger.attend(settings.home / "root" / "arrivals", side=Side.ROOT, agent_id=settings.root_id, now=clock())
+    service.limiter.exceeded = lambda over: service.measures.limited(over.what)
     service.holder_entry  # noqa: B018 - a root agent whose key nobody pins could only be refused
     return service
 
@@ -143,6 +147,7 @@ async def close_service(service: Service) -> None:
         await service.identity_provider.close()
     if service.memo is not None:
         await service.memo.close()
+    await service.limiter.close()
     service.ledger.close()
     await asyncio.to_thread(service.traces.close)
 

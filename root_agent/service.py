@@ -30,6 +30,7 @@ from delegation.credentials import Assertions
 from delegation.offer import Offer
 from evidence.ledger import Ledger
 from grants.trust import Trust, TrustedAgent
+from quota.limiter import Limiter
 from root_agent.finder import Finder
 from root_agent.identity import RequestContext
 from root_agent.measures import Measures
@@ -72,7 +73,7 @@ class Service:
     left out of a question that others can answer. With an ``identity_provider`` no development
     token is accepted, whatever else is set. Times to live are seconds. ``zone`` is that of people who name none.
     With ``opaque_refusals`` a dataset that is hidden from a person is answered about as one that is not there.
-    ``metrics_at_home`` says whether this machine may read the metrics without a token.
+    ``limiter`` holds how often one person may ask. ``metrics_at_home`` says whether this machine may read the metrics without a token.
     """
 
     root_id: str
@@ -99,6 +100,7 @@ class Service:
     zone: ZoneInfo = UTC
     measures: Measures = field(default_factory=Measures, repr=False)
     finder: Finder = field(default_factory=Finder, repr=False)
+    limiter: Limiter = field(default_factory=Limiter.unlimited, repr=False)
     traces: Traces = field(default_factory=Traces, repr=False)
     metrics_token: BearerToken | None = None
     metrics_at_home: bool = False

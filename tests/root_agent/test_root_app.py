@@ -18,6 +18,9 @@ from contract.errors import Category, DatasetAgentError
 from contract.settings import Settings
 from grants.keys import init_keys
 from grants.trust import load_trust
+from quota.limiter import Limiter, Quota
+from quota.rate import Rate
+from quota.sqlite_store import SqliteQuotas
 from root_agent.app import build_app
 from root_agent.entry import ask
 from root_agent.opening import close_service, dataset_agents, load_world, open_service
@@ -320,3 +323,16 @@ def test_no_instruction_of_the_root_holds_governance() -> None:
 
     words = ("policy", "permission", "permitted", "allowed", "check whether", "authoriz", "grant")
     assert [word for word in words if word in json.dumps(_INSTRUCTION).lower()] == []
+
+
+async def test_a_person_over_the_rate_is_answered_429_and_others_are_not(
+    client: httpx.AsyncClient, world: RootWorld, tmp_path: Path
+) -> None:
+    limits = Limiter(SqliteQuotas(tmp_path / "quota.sqlite3"), agent=Quota(), person=Quota(Rate(0.01, 2)))
+    world.service.limiter = limits
+    told = [await client.post("/ask", json={"question": QUESTION}, headers=bearer(world)) for _ in range(3)]
+    assert [one.status_code for one in told] == [200, 200, 429]
+    assert 90 <= int(told[2].headers["retry-after"]) <= 100
+    assert told[2].json()["code"] == "root_agent.limit.rate"
+    other = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world, "external_auditor"))
+    assert other.status_code == 200
