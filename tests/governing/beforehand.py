@@ -41,7 +41,9 @@ class Beforehand:
 
     def __init__(self) -> None:
         self._connection = duckdb.connect()
-        for statement in ("SET TimeZone = 'UTC'", "SET ieee_floating_point_ops = false", *macro_statements()):
+        for statement in ("SET TimeZone = 'UTC'", "SET ieee_floating_point_ops = false", "BEGIN"):
+            self._connection.execute(statement)
+        for statement in (*macro_statements(), "COMMIT"):
             self._connection.execute(statement)
         self._filled: dict[str, list[dict[str, Any]]] = {}
 

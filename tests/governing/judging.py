@@ -67,11 +67,12 @@ def _write(folder: Path, world: World) -> None:
     for table in world.tables:
         path = folder / str(table.file)
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(arrow_table(table, world.data[table.name]), path)
+        if not path.exists():
+            pq.write_table(arrow_table(table, world.data[table.name]), path)
 
 
 class Judge:
-    """The product and the oracle over one world's data."""
+    """The product and the oracle over one world's data, which is written into ``folder`` where it is not there."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world

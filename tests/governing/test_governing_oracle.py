@@ -31,6 +31,12 @@ async def _judged(world: World, folder: Path, seed: int, times: int) -> Count:
     return count
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shop's files, and the database that the first judge of it builds."""
+    return tmp_path_factory.mktemp("shop")
+
+
 def test_there_are_enough_hostile_templates() -> None:
     assert len(ESCAPES) >= 80
     assert len({escape.sql for escape in ESCAPES}) == len(ESCAPES)
@@ -42,8 +48,8 @@ def test_what_no_rewriting_could_be_trusted_with_never_loads(sql: str) -> None:
         template(sql, "id:INT64")
 
 
-async def test_hostile_templates_answer_as_over_tables_filtered_and_masked_beforehand(tmp_path: Path) -> None:
-    count = await _judged(SHOP, tmp_path, seed=11, times=1)
+async def test_hostile_templates_answer_as_over_tables_filtered_and_masked_beforehand(folder: Path) -> None:
+    count = await _judged(SHOP, folder, seed=11, times=1)
     assert not count.disagree, str(count.disagree[0])
     assert count.agree + count.refused == len(SHOP.entries)
     assert count.rows > count.agree / 2
@@ -66,21 +72,21 @@ async def test_shipped_templates_answer_as_over_tables_filtered_and_masked_befor
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 async def test_a_careless_rewriter_answers_and_is_seen(
-    fault: Rewriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Rewriter, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duckdb_text, "_check", lambda *_: None)
     monkeypatch.setattr(duckdb_text, "rewrite", fault)
     groups = tuple(entry for entry in SHOP.entries if entry.template.minimum_group is not None)
     world = replace(SHOP, entries=groups) if fault in OF_GROUPS else SHOP
-    assert await _first_silent(world, tmp_path, most=2_000) is not None
+    assert await _first_silent(world, folder, most=2_000) is not None
 
 
 async def test_the_rewriter_itself_is_not_seen_where_careless_ones_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duckdb_text, "_check", lambda *_: None)
     monkeypatch.setattr(duckdb_text, "rewrite", rewrite)
-    assert await _first_silent(SHOP, tmp_path, most=100) is None
+    assert await _first_silent(SHOP, folder, most=100) is None
 
 
 async def _first_silent(world: World, folder: Path, most: int) -> Triple | None:

@@ -24,7 +24,7 @@ from queries.supplied import SuppliedRelation
 from tests.authority_builder import make_authority
 from tests.queries.documents import run as run_whole
 from tests.queries.supplied_world import AS_OF, document, supplied_template
-from tests.queries.world import DATASET, MASK_KEY, TABLES, results, rows, write
+from tests.queries.world import DATASET, MASK_KEY, TABLES, results, shop
 
 YEARS = {"min_value": dt.datetime(1, 1, 1), "max_value": dt.datetime(9999, 12, 31, 23, 59, 59, 999999)}
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -94,7 +94,7 @@ ALL = " ".join(f"c{place}:{kind}" for place, kind in enumerate(VALUES))
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDbEngine]:
-    folder = write(tmp_path_factory.mktemp("decode"), rows())
+    folder = shop(tmp_path_factory.mktemp("decode"))
     made = DuckDbEngine.open(DATASET, "1.0.0", folder, TABLES, scratch=folder / "scratch", mask_key=MASK_KEY)
     yield made
     asyncio.run(made.close())

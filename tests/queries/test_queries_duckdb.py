@@ -28,7 +28,7 @@ from queries.errors import DataError
 from queries.template import Template
 from tests.authority_builder import make_authority
 from tests.queries.documents import run as run_whole
-from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, rows, table, template, write
+from tests.queries.world import DATASET, MASK_KEY, TABLES, parameter, rows, shop, table, template, write
 
 AS_OF = "2026-08-31T22:00:00Z"
 FOREVER = "SELECT COUNT(*) AS n FROM lines AS a, lines AS b, lines AS c, lines AS d WHERE MOD(a.qty + b.qty * 2 + c.qty * 3 + d.qty * 5, 7) = 1"
@@ -50,7 +50,7 @@ INJECTIONS = [
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[DuckDbEngine]:
-    made = opened(write(tmp_path, rows()))
+    made = opened(shop(tmp_path))
     yield made
     await made.close()
 
@@ -126,7 +126,7 @@ async def test_more_rows_or_bytes_than_allowed_return_nothing(engine: DuckDbEngi
 
 
 async def test_a_query_that_takes_too_long_is_interrupted(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()), timeout=0.3)
+    engine = opened(shop(tmp_path), timeout=0.3)
     started = time.monotonic()
     with pytest.raises(NotGranted) as refused:
         await run(engine, template(FOREVER, "n:INT64"))
@@ -148,7 +148,7 @@ async def test_cancelling_the_caller_stops_its_query_and_no_other(engine: DuckDb
 
 
 async def test_closing_stops_what_runs(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()))
+    engine = opened(shop(tmp_path))
     task = asyncio.create_task(run(engine, template(FOREVER, "n:INT64")))
     await asyncio.sleep(0.2)
     await engine.close()
@@ -249,7 +249,7 @@ async def test_every_setting_holds_for_a_cursor_as_for_its_connection(engine: Du
 
 
 async def test_an_authority_for_another_version_is_indeterminate(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()), revision="r1")
+    engine = opened(shop(tmp_path), revision="r1")
     loaded = template("SELECT 1 AS x", "x:INT64")
     for more in ({"dataset_version": "2.0.0"}, {"revision": "r2"}):
         with pytest.raises(NotGranted) as refused:
@@ -407,4 +407,4 @@ def test_narrower_types_of_a_file_widen_to_the_declared_ones(tmp_path: Path) -> 
 
 def test_a_memory_limit_that_is_none_is_a_configuration_fault(tmp_path: Path) -> None:
     with pytest.raises(DatasetAgentError, match="memory limit"):
-        opened(write(tmp_path, rows()), memory_limit="1'; SET x='1")
+        opened(shop(tmp_path), memory_limit="1'; SET x='1")

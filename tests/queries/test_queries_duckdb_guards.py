@@ -18,7 +18,7 @@ from queries.duckdb_macros import macro_statements
 from queries.errors import TemplateError
 from queries.govern import Shape, rewrite
 from tests.queries.duckdb_world import opened, run
-from tests.queries.world import rows, template, write
+from tests.queries.world import shop, template
 
 _MIN, _MAX = -(2**63), 2**63 - 1
 _ARRAY = "gsql_generate_array({}::BIGINT, {}::BIGINT, {}::BIGINT)"
@@ -128,7 +128,7 @@ def test_nulls_and_empty_texts_are_what_they_were(connection: duckdb.DuckDBPyCon
 async def test_macros_inside_macros_that_copy_without_end_are_refused_before_the_engine_sees_them(
     tmp_path: Path, function: str
 ) -> None:
-    engine = opened(write(tmp_path, rows()))
+    engine = opened(shop(tmp_path))
     text = "note"
     for _ in range(3):
         text = function.format(text)
@@ -169,7 +169,7 @@ def test_every_function_that_makes_a_value_of_any_size_goes_through_its_guard(
 
 
 async def test_texts_may_be_cleaned_in_many_steps(tmp_path: Path) -> None:
-    engine = opened(write(tmp_path, rows()))
+    engine = opened(shop(tmp_path))
     text = "note"
     for letter in "abcdefghijklmnop":
         text = f"REPLACE({text}, '{letter}', '-')"

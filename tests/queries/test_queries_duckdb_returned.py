@@ -11,14 +11,14 @@ import pytest
 from contract.verdict import NotGranted, Reason
 from queries.duckdb_engine import DuckDbEngine
 from tests.queries.duckdb_world import opened, stream
-from tests.queries.world import rows, template, write
+from tests.queries.world import shop, template
 
 LOADED = template("SELECT id, customer FROM orders ORDER BY id", "id:INT64 customer:INT64")
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDbEngine]:
-    made = opened(write(tmp_path_factory.mktemp("returned"), rows()))
+    made = opened(shop(tmp_path_factory.mktemp("returned")))
     yield made
     asyncio.run(made.close())
 

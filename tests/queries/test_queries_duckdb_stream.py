@@ -14,7 +14,7 @@ from contract.verdict import NotGranted, Reason
 from queries.arrow_form import arrow_schema
 from queries.duckdb_engine import DuckDbEngine
 from tests.queries.duckdb_world import ENDLESS, in_worker, is_alive, opened, run, stream, workers
-from tests.queries.world import results, rows, template, write
+from tests.queries.world import results, shop, template
 
 ALL = template("SELECT id, region, amount FROM orders ORDER BY id", "id:INT64 region:STRING amount:NUMERIC")
 PAIRS = "SELECT a.order_id AS x, b.qty AS y FROM lines AS a, lines AS b, orders AS o WHERE {} ORDER BY x"
@@ -26,7 +26,7 @@ FOREVER = template(ENDLESS, "n:INT64")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The database file is built once, and opened for each test."""
-    return write(tmp_path_factory.mktemp("shop"), rows())
+    return shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from queries.duckdb_text import Texts
 from queries.errors import TemplateError
 from queries.govern import Shape
 from tests.queries.duckdb_world import opened
-from tests.queries.world import rows, template, write
+from tests.queries.world import shop, template
 
 SHAPE = Shape((), ())
 ORDERS = "SELECT id FROM __data.orders AS _b"
@@ -35,7 +35,7 @@ STATEMENTS = {
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDbEngine]:
-    made = opened(write(tmp_path_factory.mktemp("texts"), rows()))
+    made = opened(shop(tmp_path_factory.mktemp("texts")))
     yield made
     asyncio.run(made.close())
 

@@ -21,7 +21,7 @@ from queries.duckdb_remote import Worker, WorkerFailed, Workers
 from queries.masks import MASK_KEY
 from queries.template import Template
 from tests.queries.duckdb_world import ENDLESS, in_worker, is_alive, opened, run, workers
-from tests.queries.world import parameter, rows, template, write
+from tests.queries.world import parameter, shop, template
 
 COUNT = in_worker("SELECT COUNT(*) AS n FROM orders WHERE @@worker", "n:INT64")
 ENDLESS_THERE = in_worker(f"{ENDLESS} AND @@worker", "n:INT64")
@@ -30,7 +30,7 @@ ENDLESS_THERE = in_worker(f"{ENDLESS} AND @@worker", "n:INT64")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The database file is built once, and opened for each test."""
-    return write(tmp_path_factory.mktemp("shop"), rows())
+    return shop(tmp_path_factory.mktemp("shop"))
 
 
 @pytest.fixture

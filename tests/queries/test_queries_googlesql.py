@@ -21,7 +21,7 @@ from queries.errors import TemplateError
 from queries.vocabulary import ALLOWED
 from tests.authority_builder import make_authority
 from tests.queries.documents import run as run_whole
-from tests.queries.world import DATASET, MASK_KEY, TABLES, rows, template, write
+from tests.queries.world import DATASET, MASK_KEY, TABLES, shop, template
 
 CASES: list[tuple[str, str, Any]] = [
     tuple(case) for case in json.loads((Path(__file__).parent / "googlesql_cases.json").read_text())
@@ -30,7 +30,7 @@ CASES: list[tuple[str, str, Any]] = [
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> DuckDbEngine:
-    folder = write(tmp_path_factory.mktemp("googlesql"), rows())
+    folder = shop(tmp_path_factory.mktemp("googlesql"))
     return DuckDbEngine.open(DATASET, "1.0.0", folder, TABLES, scratch=folder / "scratch", mask_key=MASK_KEY)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime as dt
 import random
+import shutil
+import tempfile
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pyarrow.parquet as pq
 
 from contract.schema import Column, Parameter, ResultColumn, Table
 from contract.scope import Sensitivity
+from queries.duckdb_file import database_file
 from queries.template import Template, load_template
 
 DATASET = "shop"
@@ -130,3 +135,16 @@ def write(folder: Path, data: dict[str, list[dict[str, Any]]], tables: tuple[Tab
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(pa.Table.from_pylist(data[item.name], schema=schema), path)
     return folder
+
+
+@cache
+def _built() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="shop-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    database_file(DATASET, "1.0.0", "", write(folder, rows()), TABLES, folder / "scratch")
+    return folder
+
+
+def shop(folder: Path) -> Path:
+    """``write(folder, rows())``, and in its ``scratch`` the database file of version 1.0.0: built once, copied since."""
+    return Path(shutil.copytree(_built(), folder, dirs_exist_ok=True))
