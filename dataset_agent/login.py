@@ -32,8 +32,11 @@ def login(
         typer.echo(token)
 
 
-def identity_token(settings: Settings, principal: str, ttl: int = 3_600) -> str:
-    """A development token for a principal of the directory. Raises a fault that names the known ones."""
+def identity_token(settings: Settings, principal: str, ttl: int = 3_600, *, audience: str | None = None) -> str:
+    """A development token for a principal of the directory, to be shown to the root agent or to ``audience``.
+
+    Raises a fault that names the known ones.
+    """
     refuse_in_production(settings)
     if not settings.development_issuer:
         why = " and ".join(settings.production) or "DATASET_AGENT_DEV_ISSUER=false"
@@ -59,7 +62,7 @@ def identity_token(settings: Settings, principal: str, ttl: int = 3_600) -> str:
         signer,
         issuer_url=settings.issuer_url,
         subject=found.subject,
-        audience=settings.root_id,
+        audience=audience or settings.root_id,
         now=time.time(),
         ttl=ttl,
     )

@@ -1,4 +1,4 @@
-"""``/admin/cache/…``: an operator's bearer token instead of a client's assertion, and nothing of it by default.
+"""``/admin/…``: an operator's bearer token instead of a client's assertion, and nothing of it by default.
 
 Without a token there is no such path (404), with a wrong one nothing is told (401). Behind the
 token one request at a time walks the store, bodies and answers are bounded, and a client that
@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -42,6 +43,7 @@ class AdminDoor:
         desk: CacheDesk,
         token: Callable[[], AdminToken | None],
         *,
+        further: Mapping[tuple[str, str], Callable[[Members], Awaitable[dict[str, Any]]]] = MappingProxyType({}),
         burst: float = _BURST,
         refused: Callable[[], None] = lambda: None,
     ) -> None:
@@ -60,6 +62,7 @@ class AdminDoor:
             # Arguments stand in a body: what is in a URL is in the log of every proxy.
             ("POST", "explain"): lambda asked: desk.explain(read_asked(asked)),
             ("POST", "purge"): lambda asked: desk.purge(read_purge(asked)),
+            **further,
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -32,8 +32,10 @@ from grants.client import authenticate_client
 from grants.key_sets import CACHE_CONTROL, agent_key_set
 from metrics.door import PATH as METRICS_PATH
 from metrics.door import MetricsDoor
+from remote_agent.admin_approvals import approval_routes, served_desk
 from remote_agent.admin_door import AdminDoor
 from remote_agent.answer import answer
+from remote_agent.approvers import Approvers
 from remote_agent.authentication import PUBLIC, Authenticate, Gate, bearer
 from remote_agent.caller import Caller
 from remote_agent.card import build_card, card_version
@@ -109,6 +111,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         recall=RecallApprovals(service),
     )
     mcp_door = _mcp_door(service, respond, lifecycle.siblings)
+    approvers = Approvers(settings, lambda: service.trust)
     telling = Telling(service, lambda: lifecycle.fault)
     contexts = GovernedContextBuilder()
     dispatcher = jsonrpc_dispatcher(handler, contexts)
@@ -118,7 +121,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,  # a path that is not there is 404, and is not said again in a header
-        lifespan=_lifespan(handler, lifecycle, telling, mcp_door),
+        lifespan=_lifespan(handler, lifecycle, telling, mcp_door, approvers),
         middleware=[
             *_trace_door(service),
             _metrics_door(lifecycle, telling),
@@ -126,6 +129,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
                 AdminDoor,
                 desk=lifecycle.desk(),
                 token=lambda: lifecycle.admin,
+                further=approval_routes(served_desk(service, approvers)),
                 refused=lambda: service.measures.refused("admin"),
             ),
             Middleware(
@@ -164,7 +168,11 @@ def _mcp_door(
 
 
 def _lifespan(
-    handler: GovernedRequestHandler, lifecycle: Lifecycle, telling: Telling, mcp_door: McpDoor | NoMcpDoor
+    handler: GovernedRequestHandler,
+    lifecycle: Lifecycle,
+    telling: Telling,
+    mcp_door: McpDoor | NoMcpDoor,
+    approvers: Approvers,
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def run(_: FastAPI) -> AsyncIterator[None]:
@@ -173,6 +181,7 @@ def _lifespan(
                 yield
         finally:
             await handler.close()
+            await approvers.close()
             await lifecycle.close()
 
     return run
