@@ -9,8 +9,20 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 START_S = 30.0
+
+
+_SERVED: Final = {
+    "OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false",
+    "PYTHONWARNINGS": "ignore::UserWarning",
+    # One person and one agent ask as fast as they can: calls are counted as always, and never over the limit.
+    "DATASET_AGENT_AGENT_RATE": "100000",
+    "DATASET_AGENT_AGENT_BURST": "1000000",
+    "DATASET_AGENT_PERSON_RATE": "100000",
+    "DATASET_AGENT_PERSON_BURST": "1000000",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +42,7 @@ class Server:
         """On one core, or on those of this process."""
         process = subprocess.Popen(
             command,
-            env=os.environ
-            | {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false", "PYTHONWARNINGS": "ignore::UserWarning"}
-            | env,
+            env=os.environ | _SERVED | env,
             stderr=subprocess.DEVNULL,
             preexec_fn=None if core is None else lambda: os.sched_setaffinity(0, {core}),
         )
