@@ -45,6 +45,7 @@ PACKAGES: Final = (
     "evidence",
     "metrics",
     "approvals",
+    "telemetry",
     "delegation",
     "root_agent",
     "remote_agent",
