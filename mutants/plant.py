@@ -2,7 +2,7 @@
 
 A check is an ``if`` whose only effect is to raise or to answer no, each alternative of such a
 condition by itself, and a call whose only effect is to check. What no pattern finds is listed
-as text in ``texts.py``.
+as text in ``texts.py``, by subject.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mutants.texts import TEXTS, Text
-from mutants.texts_walls import WALLS
+from mutants.text import Text
+from mutants.texts import TEXTS
 
 PROTECTED: Final = (
     "cache/keys.py",
@@ -151,7 +151,7 @@ class Mutant:
 def mutants(root: Path) -> list[Mutant]:
     """Every mutant of the tree at ``root``, in the order of the files. Raises ``ValueError`` for a text that moved."""
     found = [mutant for path in PROTECTED if (root / path).exists() for mutant in _in_file(root, path)]
-    found += [_of_text(root, text) for text in (*TEXTS, *WALLS)]
+    found += [_of_text(root, text) for text in TEXTS]
     seen: dict[str, int] = {}
     numbered = []
     for mutant in found:

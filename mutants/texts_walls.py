@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.texts import Text
+from mutants.text import Text
 
 _REMOTE: Final = "remote_agent/plugin.py"
 _ROOT: Final = "root_agent/plugin.py"

@@ -1,0 +1,94 @@
+"""Faults in what is kept, released and fetched of large results: each as a text that is replaced."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mutants.text import Text
+
+_SPOOL: Final = "remote_agent/spool.py"
+_SPOOLED: Final = "remote_agent/spool_file.py"
+_SHARES: Final = "remote_agent/spool_shares.py"
+_FOLDER: Final = "remote_agent/spool_folder.py"
+_OWNER: Final = "return grant.client, grant.issuer, grant.tenant, grant.subject"
+_KEPT: Final = (
+    Text(_SPOOL, "another agent's result", _OWNER, 'return "", grant.issuer, grant.tenant, grant.subject'),
+    Text(_SPOOL, "a result of another issuer", _OWNER, 'return grant.client, "", grant.tenant, grant.subject'),
+    Text(_SPOOL, "a result of another tenant", _OWNER, 'return grant.client, grant.issuer, "", grant.subject'),
+    Text(_SPOOL, "another person's result", _OWNER, 'return grant.client, grant.issuer, grant.tenant, ""'),
+    Text(_SHARES, "a spool that one agent fills", "{0: 1, 1: 2, 4: 4}", "{0: 1, 4: 4}"),
+    Text(_SHARES, "an agent's part that one person fills", "{0: 1, 1: 2, 4: 4}", "{0: 1, 1: 2}"),
+    Text(_SPOOL, "what expired and nobody asks for", "        self._sweep_later()\n", ""),
+    Text(_SPOOL, "what expired", "if now >= held.result.expires_at]", "if False]"),
+    Text(_SPOOL, "the file of what is dropped", "held.sealed.path.unlink(missing_ok=True)", "pass"),
+    Text(_SPOOL, "the file of what is not kept", "            self._chunks.discard()\n", ""),
+    Text(_SPOOL, "a result whose answer was not released", "if held is not None and not held.released:", "if False:"),
+    Text(
+        _SPOOLED,
+        "plain bytes on the disk",
+        "self._cipher.encrypt(_nonce(self._chunks), chunk, _context(self._result_id, self._chunks, last))",
+        "bytes(chunk) + bytes(TAG)",
+    ),
+    Text(_SPOOLED, "one key for all results", "self._key = os.urandom(32)", "self._key = bytes(32)"),
+    Text(_SPOOLED, "one nonce for all chunks", "number.to_bytes(_NONCE, ", "bytes(_NONCE) or (number, "),
+    Text(_SPOOLED, "a chunk of another result", "_CONTEXT + result_id.encode()", "_CONTEXT"),
+    Text(_SPOOLED, "a result that was cut", '(b"\\x01" if last else b"\\x00")', 'b""'),
+    Text(_SPOOLED, "a key that is shown", "key: bytes = field(repr=False)", "key: bytes"),
+    Text(_SPOOLED, "a file that others can read", "os.O_WRONLY, 0o600)", "os.O_WRONLY, 0o644)"),
+    Text(_FOLDER, "a folder that others can read", "own.mkdir(mode=0o700)", "own.mkdir(mode=0o755)"),
+    Text(_FOLDER, "what a dead process left", "shutil.rmtree(left, ignore_errors=True)", "pass"),
+)
+
+_RELEASE: Final = "remote_agent/results_release.py"
+_DOOR: Final = "remote_agent/results_door.py"
+_RESULTS: Final = "remote_agent/results.py"
+_DOWNLOAD: Final = "delegation/results.py"
+_FILE: Final = "delegation/results_file.py"
+_SAME: Final = (
+    ("another dataset", '"dataset", "dataset_version"', '"dataset_version"'),
+    ("another version", '"dataset", "dataset_version", ', '"dataset", '),
+    ("another revision", '"revision", ', ""),
+    ("another schema", '"schema_version", ', ""),
+    ("another capability", '"schema_version", "capability"', '"schema_version"'),
+    ("another sensitivity", '*("sensitivity", "rows"', '*("rows"'),
+    ("other rows", '"sensitivity", "rows", ', '"sensitivity", '),
+    ("other columns", '"columns", "masks"', '"masks"'),
+    ("other masks", '"columns", "masks"', '"columns",'),
+)
+_FETCHED: Final = (
+    *(Text(_RELEASE, f"a result of {name} than now", old, new) for name, old, new in _SAME),
+    Text(
+        _RELEASE,
+        "a release that no row starts",
+        "    await service.ledger.append_async(row)\n    return Release",
+        "    return Release",
+    ),
+    Text(
+        _RELEASE,
+        "the last bytes before their row",
+        "        await self._record(self._authority.decision, self.span.length)\n",
+        "",
+    ),
+    Text(
+        _RELEASE, "a size that is told to anybody", "if trail.unsatisfiable and trail.held else", "if trail.held else"
+    ),
+    Text(_DOOR, "another method than GET", 'scope["method"] != "GET"', "False"),
+    Text(_DOOR, "a copy that a cache keeps", '        (b"cache-control", b"no-store"),\n    ]', "    ]"),
+    Text(_RESULTS, "more rows than there may be", "max_rows=_UNBOUNDED if cuts else most", "max_rows=_UNBOUNDED"),
+    Text(_RESULTS, "rows that should be cut off", "batch.slice(0, left)", "batch"),
+    Text(_RESULTS, "a reply of any size", " or self._size > self._service.max_result_bytes", ""),
+    Text(_DOWNLOAD, "a redirect that is followed", "follow_redirects=False", "follow_redirects=True"),
+    Text(_DOWNLOAD, "a leaf that can be passed on", "replace(plan, max_depth=len(plan.chain))", "plan"),
+    Text(
+        _DOWNLOAD,
+        "a leaf that is for no result",
+        "        operation=Operation(GET_RESULTS, task=stored.result_id),\n",
+        "",
+    ),
+    Text(_DOWNLOAD, "a refusal of any size", "if len(body) > _MAX_PROBLEM:", "if False:"),
+    Text(_DOWNLOAD, "a refusal that grants", "None if VERDICTS[reason] is Verdict.GRANTED else reason", "reason"),
+    Text(_FILE, "a file that others can read", "os.O_RDWR, 0o600)", "os.O_RDWR, 0o644)"),
+    Text(_FILE, "half a file", "            unfinished.unlink()\n", "            pass\n"),
+)
+
+RESULTS: Final = (*_KEPT, *_FETCHED)
