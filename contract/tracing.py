@@ -24,7 +24,7 @@ from contract.trace_context import TraceContext, is_trace_id, new_span_id, new_t
 from contract.verdict import NotGranted
 
 MAX_SPANS: Final = 512
-"""Of one trace in one process; what comes after is counted, and the count is an attribute of its first span."""
+"""Of one trace in one process. What comes after is counted instead; what is below it, is below the span that it is in."""
 
 NAMES: Final = frozenset(
     {
@@ -83,7 +83,18 @@ class _Open:
 class Trace:
     """The spans of one request in this process. It is told whenever none of them is open."""
 
-    __slots__ = ("_ended", "_keep", "_open", "_overflow", "_parent", "_sampler", "sampled", "trace_id", "withheld")
+    __slots__ = (
+        "_begun",
+        "_dropped",
+        "_ended",
+        "_keep",
+        "_open",
+        "_parent",
+        "_sampler",
+        "sampled",
+        "trace_id",
+        "withheld",
+    )
 
     def __init__(self, keep: Keep, sampler: Sampler) -> None:
         self._keep = keep
@@ -91,7 +102,8 @@ class Trace:
         self._parent: TraceContext | None = None
         self._ended: list[_Open] = []
         self._open = 0
-        self._overflow = 0
+        self._begun = 0
+        self._dropped = 0
         self.trace_id = ""
         self.sampled = True
         self.withheld = False
@@ -117,26 +129,27 @@ class Trace:
         """Of a restricted capability: neither times are told, nor what differs where its result was stored."""
         self.withheld = True
 
-    def _begin(self, name: str, kind: Kind, parent_id: str | None) -> _Open:
+    def _begin(self, name: str, kind: Kind, parent_id: str | None) -> _Open | None:
+        if self._begun == MAX_SPANS:
+            self._dropped += 1
+            return None
+        self._begun += 1
         self._open += 1
         return _Open(name, kind, parent_id)
 
     def _end(self, span: _Open) -> None:
         self._open -= 1
-        if len(self._ended) < MAX_SPANS:
-            self._ended.append(span)
-        else:
-            self._overflow += 1
+        self._ended.append(span)
         if not self._open:
             self._tell()
 
     def _tell(self) -> None:
         self.settle("")
-        ended, self._ended, dropped, self._overflow = self._ended, [], self._overflow, 0
+        ended, self._ended = self._ended, []
         if not self.sampled:
             return
-        if dropped:
-            ended[0].attributes["spans.dropped"] = dropped
+        if self._dropped:
+            ended[-1].attributes["spans.dropped"] = self._dropped
         self._keep([self._told(span) for span in (_public(ended) if self.withheld else ended)])
 
     def _told(self, span: _Open) -> Span:
@@ -243,6 +256,8 @@ class tracing:
         else:
             return self
         span = trace._begin(self._name, self._kind, parent_id)
+        if span is None:
+            return self
         span.private = self._private
         self._here = here = _Here(trace, span)
         _here.set(here)
