@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -70,6 +71,7 @@ class ScriptedBigQuery:
         self.script = script
         self.asked: list[Asked] = []
         self.jobs: dict[str, dict[str, Any]] = {}
+        self.lines: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -112,6 +114,9 @@ class ScriptedBigQuery:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        for line in list(self.lines):  # a client may keep one, and the thread behind it, as long as it likes
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
     def answer(self, asked: Asked) -> tuple[int, Any] | None:
         """Status and JSON; ``None`` loses the connection."""
@@ -224,6 +229,14 @@ def _handler(service: ScriptedBigQuery) -> type[BaseHTTPRequestHandler]:
 
         def log_message(self, *_: Any) -> None:
             pass
+
+        def setup(self) -> None:
+            super().setup()
+            service.lines.add(self.connection)
+
+        def finish(self) -> None:
+            service.lines.discard(self.connection)
+            super().finish()
 
         def _serve(self) -> None:
             size = int(self.headers.get("Content-Length", "0"))
