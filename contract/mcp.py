@@ -17,6 +17,7 @@ MCP_RECEIPT: Final = "dataset-agent/receipt"
 MCP_RESULT: Final = "dataset-agent/result"
 MCP_TASK: Final = "dataset-agent/task"
 MCP_PROPOSAL: Final = "dataset-agent/proposal"
+MCP_REVIEW: Final = "dataset-agent/review"
 
 
 def mcp_path(dataset: str) -> str:

@@ -30,6 +30,8 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int, i
         away = ", ".join(f"{one['agent']} ({one['reason']})" for one in shown["unasked"])
         note(f"  could not be asked, so that nothing of theirs is in this: {away}")
     if answer.document is None:
+        if shown["approval"]:
+            _show_approval(shown, principal, waits=waits_for_a_person(answer, shown))
         if answer.verdict is Verdict.REFUSED:
             return  # to complete what was refused would be refused again
         if unread := shown["not_understood"]:
@@ -52,6 +54,27 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int, i
     if cache["outcome"] == "STALE":
         how = f" ({cache['age_s']:.0f} s old, and refreshed for the next call)"
     note(f"cache {cache['outcome']}{how}, as of {cache['as_of']}; provenance verified")
+
+
+def waits_for_a_person(answer: Answer, shown: Mapping[str, Any]) -> bool:
+    """Whether an approval is all that is missing, and it may still come."""
+    return answer.decision.reason is Reason.REVIEW_REQUIRED and shown["approval"] is not None
+
+
+def _show_approval(shown: dict[str, Any], principal: str, *, waits: bool) -> None:
+    """What the dataset agent waits for, who may do something about it, and what is sent then."""
+    approval = shown["approval"]
+    if approval["call"] is not None:
+        note(f"  approved with other arguments; next: {_resumed_call(shown, principal, approval['call']['arguments'])}")
+        return
+    note(f"  approval {approval['approval_id']} is {approval['state']} until {approval['expires_at']}")
+    if waits:
+        note(f"  an approver, somebody else: dataset-agent approvals approve {approval['approval_id']} --as NAME")
+    note(f"  then: {_resumed_call(shown, principal, shown['arguments'] or {})}")
+
+
+def _resumed_call(shown: dict[str, Any], principal: str, arguments: Mapping[str, Any]) -> str:
+    return _completed_call({**shown, "arguments": dict(arguments), "missing": []}, principal)
 
 
 def _call_read(shown: dict[str, Any]) -> str:

@@ -14,10 +14,10 @@ from contract.result import ResultDocument, StoredResult
 from contract.settings import Settings
 from contract.verdict import Reason
 from control_plane.principals import load_directory
-from dataset_agent.answer_display import show
+from dataset_agent.answer_display import show, waits_for_a_person
 from dataset_agent.completing import asked_for, can_be_asked
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import EXIT_OF, AsJson, note, print_json, progress
+from dataset_agent.console import EXIT_OF, EXIT_WAITS, AsJson, note, print_json, progress
 from dataset_agent.login import As
 from dataset_agent.result_options import Format, FormatOption, Output, Place, Save
 from evidence.artifact import Artifact, write_artifact
@@ -68,7 +68,10 @@ def call(
         list[str] | None, typer.Option(help="name=value, typed as the card says; name:=JSON. Repeatable.")
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="The task of an earlier call that missed arguments, to complete it.")
+        str | None,
+        typer.Option(
+            help="The task of an earlier call that missed arguments, or waited for a person, to go on with it."
+        ),
     ] = None,
     output: Output = None,
     form: FormatOption = Format.JSON,
@@ -104,7 +107,7 @@ def _answer(principal: str, wanted: dict[str, Any], place: Place, zone: str | No
         show(answer, shown, principal=principal, limit=rows, in_words="question" in wanted)
         _say_folder(settings, answer, shown)
         _say_where(answer, place, saved)
-    raise typer.Exit(EXIT_OF[answer.verdict])
+    raise typer.Exit(EXIT_WAITS if waits_for_a_person(answer, shown) else EXIT_OF[answer.verdict])
 
 
 def _answered(

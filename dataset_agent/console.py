@@ -30,6 +30,7 @@ EXIT_FAULT: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_REFUSED: Final = 3
 EXIT_INDETERMINATE: Final = 4
+EXIT_WAITS: Final = 5
 EXIT_INTERRUPTED: Final = 130
 
 EXIT_OF: Final = {

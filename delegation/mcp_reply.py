@@ -16,11 +16,22 @@ from contract.mcp import (
     MCP_PROVENANCE,
     MCP_RECEIPT,
     MCP_RESULT,
+    MCP_REVIEW,
     MCP_TASK,
 )
 from contract.verdict import Reason, Verdict
 from delegation.reply import Outcome, Reply
-from delegation.reply_reader import MAX_ENVELOPE, MAX_ID, STORED_TYPES, Unreadable, plain, read_decision, read_stored
+from delegation.reply_reader import (
+    MAX_ENVELOPE,
+    MAX_ID,
+    STORED_TYPES,
+    Unreadable,
+    outcome_of,
+    plain,
+    read_decision,
+    read_review,
+    read_stored,
+)
 from evidence.dsse import InvalidProvenance, payload_of
 
 
@@ -44,8 +55,9 @@ def _read(result: Mapping[str, Any], meta: Mapping[str, Any], task_id: str) -> R
     if result.get("isError", False) is not False:
         if decision.verdict is Verdict.GRANTED:
             raise Unreadable("an error result claims a GRANTED decision")
+        review = read_review(_object(meta, MCP_REVIEW))
         return Reply(
-            outcome=Outcome(decision.verdict.value),
+            outcome=Outcome(decision.verdict.value) if review is None else outcome_of(decision),
             task_id=task_id,
             reason=decision.reason,
             message=decision.rationale,
@@ -53,6 +65,7 @@ def _read(result: Mapping[str, Any], meta: Mapping[str, Any], task_id: str) -> R
             receipt=_object(meta, MCP_RECEIPT),
             error=_object(meta, MCP_ERROR),
             proposal=_object(meta, MCP_PROPOSAL),
+            review=review,
         )
     if decision.verdict is not Verdict.GRANTED:
         raise Unreadable("a result has no GRANTED decision")

@@ -58,6 +58,7 @@ _JSONRPC: Final = "JSONRPC"
 _SHOWN_STATE: Final = {
     Outcome.COMPLETED: TaskState.TASK_STATE_COMPLETED,
     Outcome.REFUSED: TaskState.TASK_STATE_REJECTED,
+    Outcome.REVIEW: TaskState.TASK_STATE_REJECTED,  # ADK is told of no pause: what it would resume with is no approval
     Outcome.INDETERMINATE: TaskState.TASK_STATE_FAILED,
 }
 

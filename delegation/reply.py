@@ -12,9 +12,10 @@ from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
 
 
 class Outcome(StrEnum):
-    """How a remote answered. Only ``COMPLETED`` may carry rows."""
+    """How a remote answered. Only ``COMPLETED`` may carry rows; ``REVIEW`` waits for a person there."""
 
     COMPLETED = "COMPLETED"
+    REVIEW = "GRANTED_REQUIRES_REVIEW"
     REFUSED = "REFUSED"
     INDETERMINATE = "INDETERMINATE"
 
@@ -51,7 +52,7 @@ class Reply:
     ``stored`` stands in place of ``body`` where the bytes are to be fetched.
 
     ``reason`` is set unless COMPLETED: the remote's own where it gave a readable decision,
-    else one of ``REMOTE_*``.
+    else one of ``REMOTE_*``. ``review`` tells of the approval that its task waits for; it grants nothing.
     """
 
     outcome: Outcome
@@ -62,6 +63,7 @@ class Reply:
     receipt: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     proposal: Mapping[str, Any] | None = None
+    review: Mapping[str, Any] | None = None
     body: bytes = field(default=b"", repr=False)
     stored: StoredResult | None = None
     envelope: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -79,7 +81,7 @@ class Reply:
 
 def stop_of(reply: Reply) -> NotGranted:
     """The stop a reply without rows amounts to."""
-    decision = reply.decision if reply.outcome is Outcome.REFUSED else None
+    decision = reply.decision if reply.outcome in (Outcome.REFUSED, Outcome.REVIEW) else None
     return NotGranted(
         reply.reason or Reason.REMOTE_RESPONSE_INVALID,
         reply.message or "the dataset agent gave no reason",

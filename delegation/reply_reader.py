@@ -15,7 +15,14 @@ from google.protobuf.struct_pb2 import Struct
 
 from contract.call import ARROW_MEDIA_TYPE, RESULT_MEDIA_TYPE
 from contract.canonical import InvalidJson, parse_json
-from contract.extension import DECISION_KEY, ERROR_KEY, PROVENANCE_MEDIA_TYPE, RECEIPT_KEY, RESULT_KEY
+from contract.extension import (
+    DECISION_KEY,
+    ERROR_KEY,
+    PROVENANCE_MEDIA_TYPE,
+    RECEIPT_KEY,
+    RESULT_KEY,
+    REVIEW_KEY,
+)
 from contract.result import StoredResult, instant
 from contract.verdict import VERDICTS, Reason, Verdict
 from delegation.reply import Outcome, RemoteDecision, Reply
@@ -29,6 +36,8 @@ MAX_ID: Final = 200
 _MAX_URL: Final = 2_000
 STORED_TYPES: Final = (RESULT_MEDIA_TYPE, ARROW_MEDIA_TYPE)
 _STORED_MEMBERS: Final = {"sha256", "size", "row_count", "truncated", "as_of", "expires_at"}
+_REVIEW_MEMBERS: Final = {"approval_id", "state", "edited", "expires_at"}
+_REVIEW_STATES: Final = ("pending", "approved")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -81,7 +90,7 @@ def _rejected(task: Task, task_id: str) -> Reply:
     if decision.verdict is Verdict.GRANTED:
         raise Unreadable("a rejected task claims a GRANTED decision")
     return Reply(
-        outcome=Outcome(decision.verdict.value),
+        outcome=Outcome(decision.verdict.value),  # also of a review that nobody can give: it waits for nobody
         task_id=task_id,
         reason=decision.reason,
         message=decision.rationale,
@@ -105,6 +114,46 @@ def _input_required(task: Task, task_id: str) -> Reply:
     )
 
 
+def _auth_required(task: Task, task_id: str) -> Reply:
+    """A task that waits for a person: why this message did not run, and what it waits for."""
+    metadata = _metadata(task)
+    decision, review = _decision(metadata), read_review(_object(metadata, REVIEW_KEY))
+    if decision is None or decision.verdict is Verdict.GRANTED or review is None:
+        raise Unreadable("a task that waits for a person says neither what for nor why")
+    raw = [part for part in task.status.message.parts if part.HasField("raw")]
+    if len(raw) > 1:
+        raise Unreadable("a task that waits for a person proposes one call")
+    return Reply(
+        outcome=outcome_of(decision),
+        task_id=task_id,
+        reason=decision.reason,
+        message=decision.rationale,
+        decision=decision,
+        receipt=_object(metadata, RECEIPT_KEY),
+        error=_object(metadata, ERROR_KEY),
+        proposal=json_object(raw[0].raw, "the proposal", _MAX_PROPOSAL) if raw else None,
+        review=review,
+    )
+
+
+def outcome_of(decision: RemoteDecision) -> Outcome:
+    """How a reply without rows answered, by its decision."""
+    return Outcome.REVIEW if decision.reason is Reason.REVIEW_REQUIRED else Outcome(decision.verdict.value)
+
+
+def read_review(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What a task waits for; ``None`` where it waits for nobody. Raises ``Unreadable``."""
+    if value is None:
+        return None
+    if set(value) != _REVIEW_MEMBERS or type(value["edited"]) is not bool or value["state"] not in _REVIEW_STATES:
+        raise Unreadable("what it waits for is not described")
+    try:
+        instant(str(value["expires_at"]))
+    except ValueError as error:
+        raise Unreadable("what it waits for has an end that is no instant") from error
+    return {**value, "approval_id": _id(value["approval_id"]), "expires_at": str(value["expires_at"])}
+
+
 def _canceled(task: Task, task_id: str) -> Reply:
     return Reply(
         outcome=Outcome.INDETERMINATE,
@@ -124,6 +173,7 @@ _READERS: Final = {
     TaskState.TASK_STATE_REJECTED: _rejected,
     TaskState.TASK_STATE_FAILED: _rejected,
     TaskState.TASK_STATE_INPUT_REQUIRED: _input_required,
+    TaskState.TASK_STATE_AUTH_REQUIRED: _auth_required,
     TaskState.TASK_STATE_CANCELED: _canceled,
 }
 

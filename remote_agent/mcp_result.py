@@ -17,6 +17,7 @@ from contract.mcp import (
     MCP_PROVENANCE,
     MCP_RECEIPT,
     MCP_RESULT,
+    MCP_REVIEW,
     MCP_TASK,
 )
 from contract.result import Result, StoredResult
@@ -63,6 +64,8 @@ def _meta(answer: Answer, task_id: str) -> dict[str, Any]:
         meta[MCP_ERROR] = outward.told(answer.retry_after_s)
     if answer.proposal is not None:
         meta[MCP_PROPOSAL] = dict(answer.proposal)
+    if answer.review is not None:
+        meta[MCP_REVIEW] = dict(answer.review)
     if answer.envelope is not None:
         meta[MCP_PROVENANCE] = dict(answer.envelope)
     elif answer.receipt is not None:  # a signed statement holds its own

@@ -26,7 +26,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
     ``verdict``, ``reason`` and ``rationale`` are of the whole; ``decision`` is the root's own
     and ``remote`` what the dataset agent said or why nothing came. Rows and envelope are there
-    together or not at all. ``a2a_calls`` and ``mcp_calls`` are the calls whose receiver's engine ran.
+    together or not at all. ``approval`` is there while the call waits for a person. ``a2a_calls`` and ``mcp_calls`` are the calls whose receiver's engine ran.
     """
     asking = answer.asking
     target, descriptor = asking.target, _descriptor(asking)
@@ -46,6 +46,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
         "not_understood": asking.not_understood.to_json() if asking.not_understood else None,
         "unasked": _unasked(asking),
         "missing": [missing.to_json() for missing in target.missing] if target else [],
+        "approval": _approval(asking.reply),
         "agent": _agent(asking),
         "cache": _cache(asking) if shown else None,
         "result": _result(answer),
@@ -148,6 +149,14 @@ def _remote(reply: Reply | None) -> dict[str, Any] | None:
         "task_id": reply.task_id or None,
         "proposal": dict(reply.proposal) if reply.proposal else None,
     }
+
+
+def _approval(reply: Reply | None) -> dict[str, Any] | None:
+    """What waits for a person: its id for the approver, the task to send the call in again; ``call`` where it was edited."""
+    if reply is None or reply.review is None:
+        return None
+    proposed = (reply.proposal or {}).get("call")
+    return {**reply.review, "task_id": reply.task_id, "call": dict(proposed) if isinstance(proposed, dict) else None}
 
 
 def _unasked(asking: Asking) -> list[dict[str, str]]:

@@ -4,11 +4,12 @@
         GRANTED        -> plan -> execute -> validate -> record_evidence -> explain_response
         REFUSED        -> record_refusal
         INDETERMINATE  -> record_indeterminate
+        GRANTED_REQUIRES_REVIEW (from execute) -> await_approval
 
 Each step takes a frozen ``Asking`` and returns the next. A step that cannot go on raises
 ``NotGranted``; ``take`` turns that into the decision the path ends with. Nothing here knows
 A2A or ADK: ``workflow.py`` runs these steps as the nodes of an ADK ``Workflow`` and routes on
-``Asking.verdict`` alone, and ``execute`` happens there, through ``delegate.py``.
+``Asking.route`` alone, and ``execute`` happens there, through ``delegate.py``.
 
 The seed's ``CheckCache`` is no step of the root: only the dataset agent may look into its
 cache, after its own admission, so a hit is one of the ways it executes a call.
@@ -24,7 +25,7 @@ from typing import Any, Final
 from contract.errors import SignerUnavailable
 from contract.key_ring import sign_with
 from contract.verdict import Decision, NotGranted, Reason, Verdict
-from control_plane.admission import AdmissionRequest, decide
+from control_plane.admission import AdmissionRequest, Review, decide
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.discovery_admitted import discover_admitted
 from control_plane.interpret import check_proposal
@@ -134,6 +135,7 @@ async def evaluate_admission(asking: Asking, service: Service) -> Asking:
             now=service.clock(),
             max_age_s=asking.wanted.max_age_s,
             schema_version=asking.wanted.schema_version,
+            review=Review.ELSEWHERE,  # the dataset agent's to ask for, and of each call anew
         ),
         service.world.evaluator,
     )

@@ -16,13 +16,13 @@ from contract.principal import Principal
 from contract.progress import Watch
 from contract.result import Result
 from contract.scope import Sensitivity
-from contract.verdict import Decision, Verdict
+from contract.verdict import Decision, Route, Verdict
 from contract.zone import UTC, read_zone
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.discovery import Funnel
 from control_plane.registry import InvalidDataset
 from delegation.offer import Offer, Unavailable
-from delegation.reply import Reply
+from delegation.reply import Outcome, Reply
 from delegation.sending import Plan, Sent, Verified
 from evidence.statement import Draft
 from root_agent.doors import read_via
@@ -30,7 +30,9 @@ from root_agent.identity import APP_NAME, RequestContext
 
 MAX_QUESTION_CHARS: Final = 4_000
 MAX_AGE_S: Final = 10**10
-_ENDING: Final = frozenset({"record_evidence", "record_refusal", "record_indeterminate", "explain_response"})
+_ENDING: Final = frozenset(
+    {"record_evidence", "record_refusal", "record_indeterminate", "await_approval", "explain_response"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +249,16 @@ class Asking:
 
     @property
     def verdict(self) -> Verdict:
-        """The only value a route reads: GRANTED while admitted and not stopped."""
+        """GRANTED while admitted and not stopped."""
         if self.stop is not None:
             return self.stop.verdict
         return Verdict.INDETERMINATE if self.admitted is None else self.admitted.verdict
+
+    @property
+    def route(self) -> Route:
+        """The only value a node routes on: the verdict, or to a person where the dataset agent waits for one."""
+        waits = self.stop is not None and self.reply is not None and self.reply.outcome is Outcome.REVIEW
+        return self.stop.route if waits and self.stop is not None else Route(self.verdict)
 
     @property
     def decision(self) -> Decision | None:

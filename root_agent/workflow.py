@@ -1,6 +1,6 @@
 """The asking path as an ADK ``Workflow``: translation only, one node for one step.
 
-A route is ``Asking.verdict`` and nothing a node, a model or a remote says. Events hold ids,
+A route is ``Asking.route`` and nothing a node, a model or a remote says. Events hold ids,
 codes and counts. ``execute`` is the one node that sends something; it does so through a
 ``RemoteA2aAgent``, or through a tool of an MCP server, that is built after admission for the admitted agent.
 """
@@ -19,7 +19,7 @@ from google.genai import types
 from contract.key_ring import waits
 from contract.result import ResultDocument
 from contract.tracing import Kind, tracing
-from contract.verdict import NotGranted, Reason, Verdict
+from contract.verdict import NotGranted, Reason, Route, Verdict
 from control_plane.descriptor import DatasetDescriptor
 from delegation.cards import CardBook, RemoteCard
 from delegation.following import Follow
@@ -37,8 +37,9 @@ from root_agent.propose import Proposed, intent_agent
 from root_agent.reading import may_ask_model, shown_to_model
 from root_agent.service import Service
 
-GRANTED: Final = Verdict.GRANTED.value
-REFUSED: Final = Verdict.REFUSED.value
+GRANTED: Final = Route.GRANTED.value
+REVIEW: Final = Route.GRANTED_REQUIRES_REVIEW.value
+REFUSED: Final = Route.REFUSED.value
 
 
 class Nodes:
@@ -105,6 +106,11 @@ class Nodes:
         for event in await self._end(ctx, "record_indeterminate", ask.record_stop):
             yield event
 
+    async def await_approval(self, ctx: Context) -> AsyncGenerator[Event, None]:
+        """The end of this run: a person decides at the dataset agent, and whoever asked sends the call again."""
+        for event in await self._end(ctx, "await_approval", ask.record_stop):
+            yield event
+
     async def _take(self, ctx: Context, node: str, step: ask.Step, *, routed: bool = True) -> Event:
         asking, began = self._desk.put(self._desk.running(ctx.invocation_id).visiting(node)), perf_counter()
         if asking.stop is None:  # what has stopped only passes through, to the node that records it
@@ -112,7 +118,7 @@ class Nodes:
                 asking = self._desk.put(await ask.take(step, asking, self._service()))
                 span.tell(reason=asking.stop.reason.value if asking.stop else None)
             self._service().measures.step(node, perf_counter() - began, restricted=asking.is_restricted)
-        return Event(output=_public(node, asking), route=asking.verdict.value if routed else None)
+        return Event(output=_public(node, asking), route=asking.route.value if routed else None)
 
     async def _attempt(self, ctx: Context, asking: Asking, service: Service) -> Asking:
         planned, cards = asking.plan, service.cards
@@ -158,8 +164,8 @@ class Nodes:
 
 
 def build_workflow(nodes: Nodes) -> Workflow:
-    """The seed's graph. ``record_*`` and ``explain_response`` have no way out but the end."""
-    interpret, discover, resolve, admit, plan, execute, validate, evidence, explain, refusal, unknown = (
+    """The seed's graph. ``record_*``, ``await_approval`` and ``explain_response`` have no way out but the end."""
+    interpret, discover, resolve, admit, plan, execute, validate, evidence, explain, refusal, unknown, approval = (
         FunctionNode(func=func, name=func.__name__, rerun_on_resume=func.__name__ in ("resolve_capability", "execute"))
         for func in (
             nodes.interpret_intent,
@@ -173,6 +179,7 @@ def build_workflow(nodes: Nodes) -> Workflow:
             nodes.explain_response,
             nodes.record_refusal,
             nodes.record_indeterminate,
+            nodes.await_approval,
         )
     )
 
@@ -186,7 +193,7 @@ def build_workflow(nodes: Nodes) -> Workflow:
             (START, interpret, discover, resolve, admit),
             (admit, on_verdict(plan)),
             (plan, on_verdict(execute)),
-            (execute, on_verdict(validate)),
+            (execute, {REVIEW: approval, **on_verdict(validate)}),
             (validate, on_verdict(evidence)),
             (evidence, explain),
         ],

@@ -46,6 +46,7 @@ EDGES = {
     ("execute", "validate", "GRANTED"),
     ("execute", "record_refusal", "REFUSED"),
     ("execute", "record_indeterminate", "__DEFAULT__"),
+    ("execute", "await_approval", "GRANTED_REQUIRES_REVIEW"),
     ("validate", "record_evidence", "GRANTED"),
     ("validate", "record_refusal", "REFUSED"),
     ("validate", "record_indeterminate", "__DEFAULT__"),
@@ -82,7 +83,7 @@ def said(events: list[Event]) -> str:
     return "\n".join(part.text or "" for event in events if event.content for part in event.content.parts or [])
 
 
-async def test_the_edges_are_the_seeds_and_the_verdict_is_the_only_route(world: RootWorld) -> None:
+async def test_the_edges_are_the_seeds_and_the_route_is_the_askings_own(world: RootWorld) -> None:
     graph = workflow_of(build_app(lambda: world.service, Desk())).graph
     assert graph is not None
     assert {(edge.from_node.name, edge.to_node.name, edge.route) for edge in graph.edges} == EDGES
