@@ -44,7 +44,7 @@ class Sensitivity(StrEnum):
         return _RANKS[self]
 
     def within(self, ceiling: Sensitivity) -> bool:
-        return self.rank <= ceiling.rank
+        return _RANKS[self] <= _RANKS[ceiling]
 
 
 _RANKS: Final = {level: rank for rank, level in enumerate(Sensitivity)}

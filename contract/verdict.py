@@ -174,9 +174,10 @@ class Decision:
     obligations: Obligations = field(default_factory=Obligations)
 
     def __post_init__(self) -> None:
-        if self.verdict is Verdict.INDETERMINATE and self.policy_id is not None:
+        verdict = VERDICTS[self.reason]
+        if verdict is Verdict.INDETERMINATE and self.policy_id is not None:
             raise ValueError("an INDETERMINATE decision names no policy")
-        if self.verdict is Verdict.GRANTED and not self.policy_id:
+        if verdict is Verdict.GRANTED and not self.policy_id:
             raise ValueError("a GRANTED decision names its policy")
         if not self.rationale:
             raise ValueError("a decision has a rationale")

@@ -43,6 +43,8 @@ from control_plane.admission_rules import (
     Stop,
     before_policies,
     case_of,
+    case_or_stop,
+    stop_of,
     with_policies,
 )
 from control_plane.evaluator import Evaluator, EvaluatorTimeout, EvaluatorUnavailable, InProcessEvaluator
@@ -74,7 +76,8 @@ class RuleOutcome:
 
 def admit(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) -> Decision:
     """The decision on a request, given what the policies answered."""
-    return early(request) or _judged(case_of(request), answer)
+    case = case_or_stop(request)
+    return _stopped(request, case, request.policy_version) if isinstance(case, Stop) else _judged(case, answer)
 
 
 async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
@@ -87,10 +90,9 @@ async def decide(request: AdmissionRequest, evaluator: Evaluator) -> Decision:
     known = granted.find(request) if granted is not None else None
     if known is not None:
         return known
-    settled = early(request)
-    if settled is not None:
-        return settled
-    case = case_of(request)
+    case = case_or_stop(request)
+    if isinstance(case, Stop):
+        return _stopped(request, case, request.policy_version)
     decision = _judged(case, await ask_policies(evaluator, question_of(case)))
     if granted is not None:
         granted.keep(request, decision)
@@ -111,14 +113,15 @@ def explain(request: AdmissionRequest, answer: PolicyAnswer | EvaluatorFailure) 
 
 def question_of(case: Case) -> PolicyRequest:
     """What the policies are asked about a case."""
+    capability, descriptor = case.capability, case.descriptor
     return PolicyRequest(
-        principal=case.principal,
-        dataset=case.descriptor.dataset,
-        capability=case.capability.name,
-        effect=case.capability.effect,
-        sensitivity=case.capability.sensitivity,
-        tenant=case.descriptor.tenant,
-        policy_id=case.capability.policy_id,
+        case.principal,
+        descriptor.dataset,
+        capability.name,
+        capability.effect,
+        capability.sensitivity,
+        descriptor.tenant,
+        capability.policy_id,
     )
 
 
@@ -145,18 +148,16 @@ def _all_rules(
 
 def early(request: AdmissionRequest) -> Decision | None:
     """The decision where one of rules 1 to 8 makes it: no policy is asked then."""
-    for _, stop in before_policies(request):
-        if stop is not None:
-            return _stopped(request, stop, request.policy_version)
-    return None
+    case = case_or_stop(request)
+    return _stopped(request, case, request.policy_version) if isinstance(case, Stop) else None
 
 
 def _judged(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Decision:
     request = case.request
-    for _, stop in with_policies(case, answer):
-        if stop is not None:
-            version = answer.policy_version if isinstance(answer, PolicyAnswer) else request.policy_version
-            return _stopped(request, stop, version)
+    stop = stop_of(case, answer)
+    if stop is not None:
+        version = answer.policy_version if isinstance(answer, PolicyAnswer) else request.policy_version
+        return _stopped(request, stop, version)
     if not isinstance(answer, PolicyAnswer):
         raise TypeError("a request past every rule has an answer")
     return Decision(

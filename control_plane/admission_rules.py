@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from contract.ids import new_id
@@ -63,7 +64,7 @@ class AdmissionRequest:
     schema_version: str | None = None
     max_age_s: float | None = None
     review: Review = Review.OUTSTANDING
-    decision_id: str = field(default_factory=lambda: new_id("dec"))
+    decision_id: str = field(default_factory=partial(new_id, "dec"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,28 @@ def with_policies(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Iterat
         yield rule, _stop(rule, judge(case))
 
 
+def case_or_stop(request: AdmissionRequest) -> Case | Stop:
+    """What rules 1 to 8 leave: the case that the policies are asked about, or where one of them ends the matter."""
+    for rule, judge in _OF_REQUEST:
+        if (finding := judge(request)) is not None:
+            return rule.stop(*finding)
+    case = case_of(request)
+    for rule, judge_case in _OF_WORLD:
+        if (finding := judge_case(case)) is not None:
+            return rule.stop(*finding)
+    return case
+
+
+def stop_of(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Stop | None:
+    """Where rule 9, with what the policies answered, or a later one ends the matter; ``None`` where all hold."""
+    if (stop := _entitlement(case, answer)) is not None:
+        return stop
+    for rule, judge in _OF_CASE:
+        if (finding := judge(case)) is not None:
+            return rule.stop(*finding)
+    return None
+
+
 def case_of(request: AdmissionRequest) -> Case:
     """Raises ``LookupError`` for a request that rules 1 to 5 stop."""
     descriptor = request.descriptor
@@ -219,11 +242,24 @@ def _schema(case: Case) -> Finding:
 
 
 def _entitlement(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Stop | None:
-    name, dataset = case.capability.name, case.descriptor.dataset
     if isinstance(answer, EvaluatorFailure):
         late = answer.reason is Reason.EVALUATOR_TIMEOUT
         why = "did not answer within its budget" if late else "could not be reached or understood"
         return ENTITLEMENT.stop(answer.reason, f"the policy evaluator {why}")
+    if answer.outcome is not Outcome.PERMIT:
+        return _unpermitted(case, answer)
+    if (stop := _of_another_tenant(case)) is not None:
+        return stop
+    if case.capability.policy_id not in (None, answer.policy_id):
+        name, dataset, governing = case.capability.name, case.descriptor.dataset, case.capability.policy_id
+        governed = f"policy {governing} governs {name} on {dataset} and does not permit it"
+        return ENTITLEMENT.stop(Reason.INSUFFICIENT_PRIVILEGE, governed)
+    return None
+
+
+def _unpermitted(case: Case, answer: PolicyAnswer) -> Stop:
+    """What any answer but a permit comes to: a refusal only where a policy forbids, or none permits."""
+    name, dataset = case.capability.name, case.descriptor.dataset
     if answer.outcome is Outcome.MISSING_ATTRIBUTE:
         names = f" ({', '.join(answer.attributes)})" if answer.attributes else ""
         missing = f"a policy reads an attribute that the directory does not hold for the principal{names}"
@@ -231,16 +267,17 @@ def _entitlement(case: Case, answer: PolicyAnswer | EvaluatorFailure) -> Stop | 
     if answer.outcome is Outcome.FORBID:
         forbidden = f"policy {answer.policy_id} forbids {name} on {dataset} to this principal"
         return ENTITLEMENT.stop(Reason.INSUFFICIENT_PRIVILEGE, forbidden, answer.policy_id)
-    if case.principal.tenant != case.descriptor.tenant:
-        return ENTITLEMENT.stop(Reason.INSUFFICIENT_PRIVILEGE, f"{dataset} belongs to another tenant")
+    if (stop := _of_another_tenant(case)) is not None:
+        return stop
     if answer.outcome is Outcome.NONE:
         refused = f"no policy permits {name} on {dataset} to this principal"
         return ENTITLEMENT.stop(Reason.INSUFFICIENT_PRIVILEGE, refused)
-    if answer.outcome is not Outcome.PERMIT:
-        return ENTITLEMENT.stop(Reason.EVALUATOR_UNAVAILABLE, "the policies could not be evaluated")
-    if case.capability.policy_id not in (None, answer.policy_id):
-        governed = f"policy {case.capability.policy_id} governs {name} on {dataset} and does not permit it"
-        return ENTITLEMENT.stop(Reason.INSUFFICIENT_PRIVILEGE, governed)
+    return ENTITLEMENT.stop(Reason.EVALUATOR_UNAVAILABLE, "the policies could not be evaluated")
+
+
+def _of_another_tenant(case: Case) -> Stop | None:
+    if case.principal.tenant != case.descriptor.tenant:
+        return ENTITLEMENT.stop(Reason.INSUFFICIENT_PRIVILEGE, f"{case.descriptor.dataset} belongs to another tenant")
     return None
 
 
@@ -254,8 +291,10 @@ def _clearance(case: Case) -> Finding:
 
 def _effect(case: Case) -> Finding:
     effect = case.capability.effect
+    if effect in _FREE_EFFECTS:
+        return None
     held = case.principal.attributes.get(EFFECTS_ATTRIBUTE)
-    if effect in _FREE_EFFECTS or (isinstance(held, tuple) and effect.value in held):
+    if isinstance(held, tuple) and effect.value in held:
         return None
     return Reason.EFFECT_NOT_PERMITTED, f"the principal does not hold the effect {effect.value}"
 

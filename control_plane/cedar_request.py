@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import cedarpy
 
 from contract.principal import Principal
+from contract.scope import Sensitivity
+from control_plane.descriptor import Effect
 
 if TYPE_CHECKING:
     from control_plane.policy import PolicyRequest
@@ -25,22 +28,28 @@ def entities(principals: Iterable[Principal]) -> cedarpy.Entities:
     return cedarpy.Entities.from_json_str(json.dumps([_entity(principal) for principal in principals]))
 
 
-def cedar_request(request: PolicyRequest) -> dict[str, Any]:
-    """As dictionaries: names as text would cost a parse each time."""
+def cedar_request(request: PolicyRequest, principal: Mapping[str, str]) -> dict[str, Any]:
+    """Names as dictionaries, the context as text: the other way round each would cost a parse, or a writing, each time.
+
+    ``principal`` is the name of the request's principal, as ``uid`` tells it.
+    """
     return {
-        "principal": _uid(request.principal),
+        "principal": principal,
         "action": {"type": "Action", "id": request.capability},
         "resource": {"type": "Dataset", "id": request.dataset},
-        "context": {
-            "entitled": request.entitled,
-            "effect": request.effect.value,
-            "sensitivity": request.sensitivity.value,
-            "tenant": request.tenant,
-        },
+        "context": _context(request.entitled, request.effect, request.sensitivity, request.tenant),
     }
 
 
-def _uid(principal: Principal) -> dict[str, str]:
+@lru_cache(maxsize=1_024)
+def _context(entitled: bool, effect: Effect, sensitivity: Sensitivity, tenant: str) -> str:
+    """What is there once for each kind of capability of a tenant, and so is written once."""
+    told = {"entitled": entitled, "effect": effect.value, "sensitivity": sensitivity.value, "tenant": tenant}
+    return json.dumps(told)
+
+
+def uid(principal: Principal) -> dict[str, str]:
+    """A principal's name in Cedar."""
     return {"type": "Principal", "id": f"{principal.issuer}#{principal.subject}"}
 
 
@@ -51,4 +60,4 @@ def _entity(principal: Principal) -> dict[str, Any]:
         "clearance": principal.clearance.value,
         "attributes": principal.attributes_json(),
     }
-    return {"uid": _uid(principal), "attrs": attributes, "parents": []}
+    return {"uid": uid(principal), "attrs": attributes, "parents": []}

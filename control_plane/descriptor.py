@@ -229,7 +229,12 @@ class DatasetDescriptor(Strict):
         return self
 
     def capability(self, name: str) -> DatasetCapability | None:
-        return next((capability for capability in self.capabilities if capability.name == name), None)
+        for (
+            capability
+        ) in self.capabilities:  # asked for each decision, where a generator would cost more than the search
+            if capability.name == name:
+                return capability
+        return None
 
     def age_s(self, now: float) -> float:
         """Seconds since ``as_of``; ``now`` is POSIX seconds."""

@@ -21,7 +21,9 @@ from pydantic import ValidationError
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
 from contract.principal import Principal
+from contract.scope import Sensitivity
 from control_plane.admission_memo import Granted
+from control_plane.descriptor import Effect
 from control_plane.model_faults import faults_in
 from control_plane.policy import PolicyAnswer, PolicyRequest, PolicySet
 
@@ -31,7 +33,7 @@ MAX_REMEMBERED: Final = 65_536
 UNKNOWN_VERSION: Final = "unknown"
 _STALE_CONNECTION: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
-_Key = tuple[int, str, str, str, str, str, str | None]
+_Key = tuple[int, str, str, Effect, Sensitivity, str, str | None]
 
 
 class EvaluatorUnavailable(Exception):
@@ -77,8 +79,8 @@ class InProcessEvaluator:
             id(request.principal),
             request.dataset,
             request.capability,
-            request.effect.value,
-            request.sensitivity.value,
+            request.effect,
+            request.sensitivity,
             request.tenant,
             request.policy_id,
         )

@@ -21,13 +21,13 @@ from contract.ids import is_slug
 from contract.principal import Principal
 from contract.scope import Obligations, ScopeError, Sensitivity
 from control_plane.cedar_files import Policy
-from control_plane.cedar_request import cedar_request, entities, policy_set
+from control_plane.cedar_people import Known, People
+from control_plane.cedar_request import cedar_request, policy_set
 from control_plane.cedar_versions import read_policies
 from control_plane.descriptor import DatasetManifest, Effect
 from control_plane.obligations import MissingAttribute, parse_obligations
 from control_plane.policy_input import PolicyInput
 
-MAX_REMEMBERED_PRINCIPALS: Final = 4_096
 MAX_ATTRIBUTES: Final = 8
 _MISSING: Final = re.compile(r"policy `([^`]+)`.*does not have the attribute `([^`]+)`", re.DOTALL)
 
@@ -189,7 +189,7 @@ class PolicySet:
     policies: Mapping[str, Policy]
     _general: cedarpy.PolicySet
     _slices: Mapping[str, cedarpy.PolicySet]
-    _entities: dict[int, tuple[Principal, cedarpy.Entities]] = field(default_factory=dict, compare=False, repr=False)
+    _people: People = field(default_factory=People, compare=False, repr=False)
 
     @classmethod
     def of(cls, version: str, digest: str, policies: Iterable[Policy]) -> Self:
@@ -205,20 +205,22 @@ class PolicySet:
     def evaluate(self, request: PolicyRequest) -> PolicyAnswer:
         """The set's answer; never raises for anything a request or a policy can hold."""
         try:
+            known = self._people.known(request.principal)
             # Without a request schema a missing attribute stays an error that can be told from
             # a bad request; the policies themselves were typed when they were loaded.
             result = cedarpy.is_authorized(
-                cedar_request(request),
+                cedar_request(request, known.name),
                 self._slices.get(request.dataset, self._general),
-                self._entities_of(request.principal),
+                known.entities,
             )
-            errors, reasons = result.diagnostics.errors, sorted(result.diagnostics.reasons)
+            told = result.diagnostics
+            errors, reasons = told.errors, sorted(told.reasons)
         except (ValueError, KeyError, TypeError) as error:
             return self._answer(Outcome.ERROR, detail=f"the request could not be evaluated: {type(error).__name__}")
         if errors:
             return self._failed(request.principal, errors)
         if result.decision is cedarpy.Decision.Allow and reasons:
-            return self._permitted(request, reasons)
+            return self._permitted(request, known, reasons)
         if result.decision is not cedarpy.Decision.Deny:
             return self._answer(Outcome.ERROR, detail="the evaluation ended without a decision")
         return self._answer(Outcome.FORBID, reasons[0]) if reasons else self._answer(Outcome.NONE)
@@ -248,7 +250,16 @@ class PolicySet:
             )
         )
 
-    def _permitted(self, request: PolicyRequest, reasons: list[str]) -> PolicyAnswer:
+    def _permitted(self, request: PolicyRequest, known: Known, reasons: list[str]) -> PolicyAnswer:
+        which = (tuple(reasons), request.policy_id)
+        answer = known.permit(which)
+        if answer is None:
+            answer = self._bound(request, reasons)
+            known.keep(which, answer)
+        return answer
+
+    def _bound(self, request: PolicyRequest, reasons: list[str]) -> PolicyAnswer:
+        """The answer of policies that permit, with all their obligations at once as they bind this principal."""
         try:
             bound = [self.policies[reason].obligations.bind(request.principal) for reason in reasons]
             obligations = reduce(Obligations.meet, bound)
@@ -281,17 +292,6 @@ class PolicySet:
         self, outcome: Outcome, policy_id: str | None = None, obligations: Obligations | None = None, detail: str = ""
     ) -> PolicyAnswer:
         return PolicyAnswer(outcome, policy_id, self.version, obligations or Obligations(), detail)
-
-    def _entities_of(self, principal: Principal) -> cedarpy.Entities:
-        """The principal as a parsed entity, remembered per object (directories keep theirs)."""
-        held = self._entities.get(id(principal))
-        if held is not None and held[0] is principal:
-            return held[1]
-        if len(self._entities) >= MAX_REMEMBERED_PRINCIPALS:
-            self._entities.clear()
-        made = entities([principal])
-        self._entities[id(principal)] = (principal, made)
-        return made
 
 
 def load_policies(folder: Path, version: str | None = None) -> PolicySet:

@@ -16,7 +16,7 @@ import cedarpy
 from contract.scope import Obligations, ScopeError
 from control_plane.cedar_clauses import Clause, clauses
 from control_plane.cedar_files import Policy
-from control_plane.cedar_request import cedar_request, entities, policy_set
+from control_plane.cedar_request import cedar_request, entities, policy_set, uid
 from control_plane.obligations import MissingAttribute
 from control_plane.policy import PolicyRequest, PolicySet
 
@@ -71,7 +71,9 @@ def trace(policies: PolicySet, request: PolicyRequest) -> tuple[PolicyTrace, ...
     parts = {policy.policy_id: clauses(policy.document) for policy in asked}
     try:
         documents = {name: part for policy in asked for name, part in _parts(policy, parts[policy.policy_id])}
-        result = cedarpy.is_authorized(cedar_request(request), policy_set(documents), entities([request.principal]))
+        result = cedarpy.is_authorized(
+            cedar_request(request, uid(request.principal)), policy_set(documents), entities([request.principal])
+        )
     except (ValueError, KeyError, TypeError):
         return tuple(PolicyTrace(policy, State.FAILED) for policy in asked)
     holds = frozenset(result.diagnostics.reasons)
