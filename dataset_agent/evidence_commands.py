@@ -1,31 +1,44 @@
-"""``evidence list|verify``: what happened, and whether the ledger is whole."""
+"""``evidence list|show|verify|export|rotate|prune|forget``: what happened, whether the ledger is whole, how it is kept."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from contract.canonical import InvalidJson, parse_json
-from contract.errors import Category, Component, DatasetAgentError
-from contract.files import read_bounded
+from contract.errors import DatasetAgentError
 from contract.settings import Settings
-from contract.signing import PublicKey
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import EXIT_FAULT, AsJson, fail, print_json, say, table
+from dataset_agent.console import AsJson, fail, note, print_json, table
+from dataset_agent.evidence_keeping import export, forget, prune, rotate
+from dataset_agent.evidence_options import (
+    AgentOption,
+    LedgerOption,
+    Side,
+    SideOption,
+    agent_of,
+    ledger_keys,
+    ledger_path,
+    read_receipts,
+)
+from dataset_agent.evidence_verify import damage, verify, whose_else
 from dataset_agent.pinned import audited_agent
-from evidence.checkpoint import InvalidReceipt, Receipt
-from evidence.entry import Entry
+from evidence.entry import Entry, InvalidLedger
+from evidence.proving import tree_of
 from evidence.reader import LedgerFile
 from evidence.row import Kind
-from evidence.verify import LedgerReport, verify_ledger
-from grants.trust import TrustedAgent, load_trust
+from evidence.walk import Held
 
-evidence_app = typer.Typer(help="Read and verify the evidence ledgers.", no_args_is_help=True)
+__all__ = ["Side", "agent_of", "damage", "evidence_app", "ledger_keys", "ledger_path"]
 
-_MAX_RECEIPT: Final = 2**20
+evidence_app = typer.Typer(help="Read, verify and keep the evidence ledgers.", no_args_is_help=True)
+evidence_app.command("verify")(verify)
+evidence_app.command("export")(export)
+evidence_app.command("rotate")(rotate)
+evidence_app.command("prune")(prune)
+evidence_app.command("forget")(forget)
+
 _COLUMNS: Final = {
     "#": "index",
     "when": "recorded_at",
@@ -40,16 +53,6 @@ _COLUMNS: Final = {
     "bytes": "bytes_released",
 }
 _LEAD: Final = ("#", "when", "verdict", "cache", "rows")
-
-
-class Side(StrEnum):
-    REMOTE = "remote"
-    ROOT = "root"
-
-
-SideOption = Annotated[Side, typer.Option(help="Whose ledger.")]
-AgentOption = Annotated[str | None, typer.Option("--agent", help="The agent that signs it; default: the side's own.")]
-LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="A ledger file; default: the side's own.")]
 
 
 @evidence_app.command("list")
@@ -68,7 +71,7 @@ def list_rows(
     file = LedgerFile(ledger or ledger_path(settings, side))
     newest = file.checkpoint()
     if agent is not None and not newest.verifies(audited_agent(settings, agent).every_key):
-        raise fail(f"{file.path} is not the ledger of {agent}{_whose(settings, file.path, but=agent)}")
+        raise fail(f"{file.path} is not the ledger of {agent}{whose_else(settings, file.path, but=agent)}")
     size = newest.size
     rows = [_row(entry) for entry in file.rows(start=max(0, size - limit))]
     if as_json:
@@ -78,77 +81,87 @@ def list_rows(
     table(f"{file.path}: {len(rows)} of {size} rows", list(_COLUMNS), shown, lead=_LEAD, right={"rows"})
 
 
-@evidence_app.command("verify")
-def verify(
+@evidence_app.command("show")
+def show(
+    index: Annotated[int | None, typer.Argument(help="The row.", min=0)] = None,
+    trace: Annotated[str | None, typer.Option(help="Every row of this trace, of both sides.")] = None,
     side: SideOption = Side.REMOTE,
-    agent: AgentOption = None,
     ledger: LedgerOption = None,
-    receipt: Annotated[Path | None, typer.Option(help="A later receipt: it shows a cut tail.")] = None,
+    since: Annotated[Path | None, typer.Option(help="A receipt: prove that the ledger went on from there.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Verify every row and checkpoint against the agent's public keys; the first bad row is named."""
+    """Show a row with the proof that it is in the ledger, or the whole story of a trace over both ledgers.
+
+    Rows are not verified here (evidence verify); a proof is, by whoever checks it with the public key.
+    """
     settings = load_settings()
+    if (index is None) is (trace is None):
+        raise typer.BadParameter("name a row, or a trace with --trace")
+    if trace is not None:
+        _show_trace(_story(settings, trace, ledger), trace, as_json)
+        return
     path = ledger or ledger_path(settings, side)
-    signer = audited_agent(settings, agent or _agent_of(settings, side))
-    name = f"{side} ledger" if agent is None else f"ledger of {agent}"
-    report = verify_ledger(path, signer.every_key, receipt=_receipt(receipt))
+    entry = LedgerFile(path).get(index or 0)
+    if entry is None:
+        raise fail(f"{path} has no row {index}, or retention removed it")
+    told: dict[str, Any] = {"row": _row(entry), **_proofs(path, entry.index, since)}
     if as_json:
-        print_json(report.public())
-    elif report.ok:
-        _tell_whole(report, path, name, signer)
-    elif not report.is_ledger:
-        raise fail(f"{path} is {report.problem}")
-    elif whose := _whose(settings, path, but=signer.id):
-        raise fail(f"{path} is not the {name}{whose}")
-    else:
-        raise fail(f"the {name} {path} is NOT whole: {damage(report)}")
-    if not report.ok:
-        raise typer.Exit(EXIT_FAULT)
+        print_json(told)
+        return
+    table("", ("member", "value"), [pair for pair in told["row"].items() if pair[1] not in (None, [])])
+    table("", ("proof", "value"), _facts(told))
 
 
-def _tell_whole(report: LedgerReport, path: Path, name: str, signer: TrustedAgent) -> None:
-    say(f"The {name} is whole: {report.size} rows")
-    say(f"  file {path}")
-    say(f"  root {report.root}")
-    for signed in report.signed_by:
-        some = "" if signed.rows == signed.last - signed.first + 1 else f"{signed.rows} of "
-        say(f"  {_kid(signed.kid, signer)}: {some}rows {signed.first} to {signed.last}")
+def _proofs(path: Path, index: int, since: Path | None) -> dict[str, Any]:
+    try:
+        tree = tree_of(path)
+    except DatasetAgentError as fault:
+        note(f"there is no proof: {fault.message}")
+        return {"proof": None}
+    told: dict[str, Any] = {"proof": tree.inclusion(index)}
+    if since is None:
+        return told
+    held = [_checkpoint_of(one) for one in read_receipts([since])]
+    own = [one for one in held if one.origin == tree.checkpoint.origin]
+    if not own:
+        raise fail(f"{since} has no receipt of this ledger")
+    try:
+        return told | {"consistency": tree.consistency(max(own, key=lambda one: one.size))}
+    except InvalidLedger as error:
+        raise fail(f"the ledger did not go on from {since}: {error}") from error
 
 
-def _kid(kid: str, signer: TrustedAgent) -> str:
-    """A key with what the trust file has it for."""
-    if kid == signer.key.thumbprint:
-        return f"kid {kid}"
-    return f"{'retired' if signer.accepted_key(kid) is None else 'further accepted'} kid {kid}"
+def _checkpoint_of(held: Held) -> Any:
+    return getattr(held, "checkpoint", held)
 
 
-def _whose(settings: Settings, path: Path, *, but: str) -> str:
-    """The end of a sentence about a ledger that is another pinned agent's, and whole as such; else nothing."""
-    for owner in load_trust(settings.trust_path).agents.values():
-        if owner.id != but and verify_ledger(path, owner.every_key).ok:
-            sides = [f"--side {side}" for side in Side if _agent_of(settings, side) == owner.id]
-            return f": it is the one of {owner.id}, and whole as such; add {next(iter(sides), f'--agent {owner.id}')}"
-    return ""
+def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
+    facts: list[tuple[str, object]] = []
+    for name in ("proof", "consistency"):
+        for member, value in (told.get(name) or {}).items():
+            if isinstance(value, dict):
+                facts += [(f"{member}.{inner}", cell) for inner, cell in value.items()]
+            else:
+                facts += [(member, " ".join(value) if isinstance(value, list) else value)]
+    return facts
 
 
-def damage(report: LedgerReport) -> str:
-    """Where a ledger stops being what its signer committed to."""
-    problem = str(report.problem)
-    named = report.bad_row is None or f"row {report.bad_row}" in problem
-    return problem if named else f"row {report.bad_row}: {problem}"
+def _story(settings: Settings, trace: str, ledger: Path | None) -> list[dict[str, Any]]:
+    """The rows of a trace, of whichever ledgers are here, in the order of their time."""
+    here = [ledger] if ledger else [path for side in Side if (path := ledger_path(settings, side)).is_file()]
+    rows = [_row(entry) for path in here for entry in LedgerFile(path).find("trace_id", trace)]
+    return sorted(rows, key=lambda row: str(row["recorded_at"]))
 
 
-def ledger_path(settings: Settings, side: Side) -> Path:
-    return settings.home / side.value / "ledger.sqlite"
-
-
-def ledger_keys(settings: Settings, side: Side) -> tuple[PublicKey, ...]:
-    """The pinned key that signs a side's checkpoints, and those that did before."""
-    return audited_agent(settings, _agent_of(settings, side)).every_key
-
-
-def _agent_of(settings: Settings, side: Side) -> str:
-    return settings.agent_id if side is Side.REMOTE else settings.root_id
+def _show_trace(rows: list[dict[str, Any]], trace: str, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        raise fail(f"no ledger here has a row of trace {trace}")
+    columns = {"side": "side", **_COLUMNS, "decision": "decision_id", "caused by": "caused_by", "task": "task_id"}
+    shown = [[_cell(row, name) for name in columns.values()] for row in rows]
+    table(f"trace {trace}: {len(rows)} rows", list(columns), shown, lead=("side", *_LEAD), right={"rows"})
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -163,17 +176,3 @@ def _cell(row: dict[str, Any], name: str) -> Any:
     if name in ("dataset", "capability"):
         return row[name] or row[f"requested_{name}"]
     return row[name]
-
-
-def _receipt(path: Path | None) -> Receipt | None:
-    if path is None:
-        return None
-    try:
-        return Receipt.from_json(parse_json(read_bounded(path, _MAX_RECEIPT), limit=_MAX_RECEIPT))
-    except (OSError, InvalidJson, InvalidReceipt) as error:
-        raise DatasetAgentError(
-            Component.COMMAND,
-            Category.INVALID_INPUT,
-            "command.receipt.invalid",
-            f"{path} is not a receipt ({error}): save the member evidence.remote (or .root) of an answer's JSON",
-        ) from error

@@ -15,7 +15,7 @@ from evidence.entry import Entry, Head, InvalidLedger
 from evidence.export import Beginning, Leaves, entry_line, first_line, leaves_line
 from evidence.merkle import Frontier
 from evidence.parts import Part, Source
-from evidence.reader import told
+from evidence.reader import check_there, told
 
 
 class RowsRemoved(ValueError):
@@ -27,6 +27,7 @@ def export_lines(path: Path, *, start: int = 0) -> Iterator[str]:
 
     ``RowsRemoved`` where there is no checkpoint of ``start`` rows: retention removed the one before.
     """
+    check_there(path)
     with told(str(path)), Source(path).parts() as parts:
         newest = next(parts)
         if not isinstance(newest, Checkpoint):

@@ -112,10 +112,7 @@ class Ledger:
         return ledger
 
     def use(self, writer: WriterPlace) -> None:
-        """Give the rows of event loops to this writer from now on, where this process has the key itself.
-
-        Without it, while it is away and where another process signs, rows are written here.
-        """
+        """Give the rows of event loops to this writer from now on, where it is there and this process has the key."""
         self._writer = WriterClient(writer, self._seen, self._store.check, self._commit_alone)
         with suppress(OSError):
             writer.ensure()
@@ -252,11 +249,12 @@ class Ledger:
                 return subject
         return None
 
-    def forget(self, issuer: str, subject: str) -> bool:
-        """Erase the subject's key: no row can be traced to the person, and the tree still verifies.
+    def subjects(self) -> list[Subject]:
+        """Everybody who is not forgotten."""
+        return [subject for subject, _ in self._subjects.all()]
 
-        Returns whether there was a key. Raises ``DatasetAgentError`` where it cannot be erased.
-        """
+    def forget(self, issuer: str, subject: str) -> bool:
+        """Erase the subject's key: no row can be traced to the person. Whether there was one; ``DatasetAgentError``."""
         try:
             return self._subjects.forget((issuer, subject))
         except (sqlite3.Error, OSError, StoreFault) as error:

@@ -57,15 +57,20 @@ class LedgerFile:
     @contextmanager
     def reading(self) -> Iterator[Reading]:
         """The file as of one commit."""
-        if not self.path.is_file():
-            raise DatasetAgentError(
-                Component.EVIDENCE,
-                Category.NOT_FOUND,
-                "evidence.ledger.not_found",
-                f"there is no ledger at {self.path}: name the file, or ask something first",
-            )
+        check_there(self.path)
         with told(str(self.path)), reading_file(self.path) as opened:
             yield opened
+
+
+def check_there(path: Path) -> None:
+    """That there is a file. Raises ``DatasetAgentError`` (``evidence.ledger.not_found``)."""
+    if not path.is_file():
+        raise DatasetAgentError(
+            Component.EVIDENCE,
+            Category.NOT_FOUND,
+            "evidence.ledger.not_found",
+            f"there is no ledger at {path}: name the file, or ask something first",
+        )
 
 
 @contextmanager

@@ -64,6 +64,7 @@ def die(folder: Path, code: str) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
+@pytest.mark.live
 def test_requests_of_a_process_that_died_end_when_the_next_one_starts(tmp_path: Path) -> None:
     die(
         tmp_path,
@@ -87,6 +88,7 @@ def test_requests_of_a_process_that_died_end_when_the_next_one_starts(tmp_path: 
     assert verify_ledger(tmp_path / "ledger.db", KEY).ok
 
 
+@pytest.mark.live
 def test_a_row_that_was_written_before_its_process_could_say_so_is_not_written_again(tmp_path: Path) -> None:
     die(tmp_path, "ledger.expect(Arrival('req-7'))\nledger.append(make_row(7))\n")
     attended(tmp_path).close()
@@ -94,6 +96,7 @@ def test_a_row_that_was_written_before_its_process_could_say_so_is_not_written_a
     assert reasons(tmp_path)["req-7"] == "PRINCIPAL_AUTHORIZED"
 
 
+@pytest.mark.live
 def test_a_row_that_was_rotated_meanwhile_is_found(tmp_path: Path) -> None:
     die(tmp_path, "ledger.expect(Arrival('req-7'))\nledger.append(make_row(7))\n")
     rotate(tmp_path / "ledger.db", (KEY,))
@@ -101,6 +104,7 @@ def test_a_row_that_was_rotated_meanwhile_is_found(tmp_path: Path) -> None:
     assert terminal(tmp_path) == Counter(["req-7"])
 
 
+@pytest.mark.live
 def test_a_release_that_started_and_whose_process_died_ends(tmp_path: Path) -> None:
     die(
         tmp_path,
