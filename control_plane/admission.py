@@ -128,7 +128,7 @@ def question_of(case: Case) -> PolicyRequest:
 async def ask_policies(evaluator: Evaluator, question: PolicyRequest) -> PolicyAnswer | EvaluatorFailure:
     """The evaluator's answer, or why there is none; whatever it throws is unknown authority."""
     try:
-        with tracing("policy.evaluate"):
+        with tracing("policy.evaluate", private=True):  # whether it was asked says whether somebody asked before
             return await evaluator.evaluate(question)
     except EvaluatorTimeout:
         return EvaluatorFailure(Reason.EVALUATOR_TIMEOUT)
