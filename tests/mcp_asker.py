@@ -54,7 +54,7 @@ class McpAsker(Asker):
             issuer_url=self.settings.issuer_url,
             principal=Asker(self.settings, self.url, principal=principal)._principal(),
             holder=self.trust.agents[self.settings.root_id],
-            rctx={"trace_id": "0" * 32},
+            rctx={"trace_id": self.trace_id or "0" * 32},
             now=now,
             **mint,
         )

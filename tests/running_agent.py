@@ -118,11 +118,15 @@ def running_agent(
 
 @dataclass
 class Asker:
-    """A root agent in miniature: mints as the issuer, derives as the holder, sends as the client."""
+    """A root agent in miniature: mints as the issuer, derives as the holder, sends as the client.
+
+    ``trace_id`` is what its grants name; empty, each names another one.
+    """
 
     settings: Settings
     url: str
     principal: str = "process_engineer"
+    trace_id: str = ""
     issuer: Signer = field(init=False)
     holder: Signer = field(init=False)
     trust: Trust = field(init=False)
@@ -166,7 +170,7 @@ class Asker:
             holder=holder,
             scope=scope,
             intent=next(iter(sorted(scope.actions))),
-            rctx={"trace_id": sha256_hex(new_id("trace").encode())[:32]},
+            rctx={"trace_id": self.trace_id or sha256_hex(new_id("trace").encode())[:32]},
             now=time.time() if now is None else now,
         )
 
