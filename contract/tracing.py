@@ -11,6 +11,7 @@ all, and what came in is passed on as it was.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -22,6 +23,8 @@ from typing import Any, Final
 
 from contract.trace_context import TraceContext, is_trace_id, new_span_id, new_trace_id, read, taken
 from contract.verdict import NotGranted
+
+log = logging.getLogger(__name__)
 
 MAX_SPANS: Final = 512
 """Of one trace in one process. What comes after is counted instead; what is below it, is below the span that it is in."""
@@ -62,7 +65,7 @@ class Span:
 
 
 Keep = Callable[[Sequence[Span]], None]
-"""Takes the spans of a request that has ended. It neither waits nor raises."""
+"""Takes the spans of a request that has ended, without waiting. What it raises costs the request nothing."""
 Sampler = Callable[[TraceContext | None, str], bool]
 """Whether a trace is kept: by what came with its request, if anything, and its id."""
 
@@ -150,7 +153,10 @@ class Trace:
             return
         if self._dropped:
             ended[-1].attributes["spans.dropped"] = self._dropped
-        self._keep([self._told(span) for span in (_public(ended) if self.withheld else ended)])
+        try:
+            self._keep([self._told(span) for span in (_public(ended) if self.withheld else ended)])
+        except Exception as fault:
+            log.warning("a trace was lost: %s", type(fault).__name__)
 
     def _told(self, span: _Open) -> Span:
         parent, first = self._parent, span.parent_id is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _EXPORTER: Final = "opentelemetry.exporter.otlp.proto.http"
+_LAST_S: Final = 3.0
+"""So long a process that ends waits for its last spans to leave."""
 _QUIET_S: Final = 60.0
 """So long nothing more is said of an endpoint that takes no spans."""
 
@@ -45,14 +48,20 @@ def open_traces(component: Component, service_name: str, *, version: str) -> Tra
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+    logging.getLogger(_EXPORTER).setLevel(logging.CRITICAL)  # it repeats texts of errors; ours is one line
     return traces_to(BatchSpanProcessor(_watched(OTLPSpanExporter())), found, service_name, version=version)
 
 
 def traces_to(processor: SpanProcessor, wanted: Wanted, service_name: str, *, version: str) -> Traces:
     """Traces that end in an OpenTelemetry span processor."""
-    return Traces(
-        _handed_to(processor, service_name, version), sampler_of(wanted.sampler, wanted.ratio), processor.shutdown
-    )
+
+    def close() -> None:
+        # An exporter waits longer for an endpoint that is away than a process has to end.
+        ending = threading.Thread(target=processor.shutdown, daemon=True, name="spans-leave")
+        ending.start()
+        ending.join(_LAST_S)
+
+    return Traces(_handed_to(processor, service_name, version), sampler_of(wanted.sampler, wanted.ratio), close)
 
 
 def _is_installed() -> bool:

@@ -292,6 +292,15 @@ def test_the_spans_of_a_trace_are_bounded(kept: Kept) -> None:
     assert all(span.parent_id in known for span in spans if span.name != "http")
 
 
+def test_a_trace_that_cannot_be_told_costs_its_request_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def keep(_: object) -> None:
+        raise ValueError("zebra crossing 9000")
+
+    with Traces(keep).begin("http"), tracing("run"):
+        pass
+    assert caplog.messages == ["a trace was lost: ValueError"]
+
+
 def test_two_requests_at_once_are_two_traces(kept: Kept) -> None:
     async def request(name: str) -> None:
         with kept.traces.begin(name) as span:

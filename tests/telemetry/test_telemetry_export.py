@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -89,6 +91,24 @@ def test_a_collector_that_refuses_is_one_line_and_costs_no_request_anything(
     traces.close()
     own = [record.getMessage() for record in caplog.records if record.name == "telemetry.export"]
     assert own == ["9 spans were not exported (the endpoint did not take them); requests go on without"]
+
+
+def test_a_collector_that_is_away_does_not_keep_a_process_from_ending(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr("telemetry.export._LAST_S", 0.05)
+        traces = opened()
+        one_request(traces)
+        closing = threading.Thread(target=traces.close)
+        closing.start()
+        closing.join(5)
+        assert not closing.is_alive()
+    assert all(thread.daemon for thread in threading.enumerate() if "span" in thread.name.lower())
+    assert "zebra" not in caplog.text
 
 
 def test_what_is_not_sampled_does_not_leave(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
