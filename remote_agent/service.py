@@ -45,11 +45,13 @@ class ServedCapability:
     """A capability with its validated template.
 
     ``rollup`` is there where its narrower and coarser calls are proven to follow from a stored result.
+    ``source`` is a digest of all that it was made from, so that a reload does not make it anew where nothing of that changed.
     """
 
     descriptor: CapabilityManifest
     template: Template
     rollup: RollupPlan | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

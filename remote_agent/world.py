@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
 from contract.scope import Sensitivity
 from contract.settings import Settings
@@ -30,6 +32,7 @@ from remote_agent.service import ServedCapability, ServedDataset, World
 from remote_agent.sources import ask_source, check_unchanged
 
 log = logging.getLogger(__name__)
+_NONE: Final[Mapping[str, ServedCapability]] = MappingProxyType({})
 _UNUSED_MASK_KEY: Final = bytes(32)  # where nothing is executed, nothing is masked
 
 
@@ -46,7 +49,7 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
         log.warning(told)
     unfit = _unfit(policies, registry, before)
     datasets: dict[str, ServedDataset] = {}
-    invalid = dict(registry.invalid)
+    invalid, kept = dict(registry.invalid), _made(before)
     scratch = engines_folder(settings)
     for name in registry.datasets:
         if name in unfit:
@@ -54,7 +57,7 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
         elif _is_taken(before, name, registry):
             opened = f"{name} is served from another folder, which is faulty: give this one its own"
         else:
-            opened = await _open(registry, name, settings, mask_key, scratch)
+            opened = await _open(registry, name, settings, mask_key, scratch, kept)
         if isinstance(opened, str):
             invalid[name] = opened
         else:
@@ -76,6 +79,12 @@ async def load_world(settings: Settings, *, generation: int, mask_key: bytes, be
         generation=generation,
         outdated=MappingProxyType(outdated),
     )
+
+
+def _made(before: World | None) -> dict[str, ServedCapability]:
+    """What was made of templates for the world that is served, by what it was made from."""
+    served = before.datasets.values() if before is not None else ()
+    return {item.source: item for dataset in served for item in dataset.capabilities.values()}
 
 
 def _unfit(policies: PolicySet, registry: Registry, before: World | None) -> dict[str, str]:
@@ -163,7 +172,12 @@ def evaluator_for(settings: Settings, policies: PolicySet) -> Evaluator:
 
 
 async def _open(
-    registry: Registry, name: str, settings: Settings, mask_key: bytes, scratch: Path
+    registry: Registry,
+    name: str,
+    settings: Settings,
+    mask_key: bytes,
+    scratch: Path,
+    kept: Mapping[str, ServedCapability] = _NONE,
 ) -> ServedDataset | str:
     """The dataset, open; or in one line why it cannot be served."""
     manifest, folder = registry.datasets[name], registry.path(name)
@@ -176,7 +190,7 @@ async def _open(
         except BaseException:
             await engine.close()
             raise
-        return replace(await _checked(told, folder, engine), mask_id=mask_id(mask_key))
+        return replace(await _checked(told, folder, engine, kept), mask_id=mask_id(mask_key))
     except DatasetAgentError as error:
         return error.message
     except OSError as error:
@@ -186,11 +200,13 @@ async def _open(
         return f"{folder.name}: it cannot be opened ({type(error).__name__})"
 
 
-async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> ServedDataset:
+async def _checked(
+    manifest: DatasetManifest, folder: Path, engine: Engine, kept: Mapping[str, ServedCapability]
+) -> ServedDataset:
     """The dataset with every template loaded, and each tried on its tables."""
     try:
         served = await asyncio.to_thread(
-            lambda: {c.name: served_capability(c, manifest, folder) for c in manifest.capabilities if c.template}
+            lambda: {c.name: served_capability(c, manifest, folder, kept) for c in manifest.capabilities if c.template}
         )
         for capability in served.values():
             await engine.check(capability.template)
@@ -206,22 +222,48 @@ async def _checked(manifest: DatasetManifest, folder: Path, engine: Engine) -> S
     )
 
 
-def served_capability(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> ServedCapability:
-    """Its template, loaded, and its rollup, proven. Raises ``TemplateError`` and what ``prove_rollup`` raises."""
-    template, declared = template_of(capability, manifest, folder), capability.rollup
-    return ServedCapability(capability, template, prove_rollup(template, declared) if declared else None)
+def served_capability(
+    capability: CapabilityManifest,
+    manifest: DatasetManifest,
+    folder: Path,
+    kept: Mapping[str, ServedCapability] = _NONE,
+) -> ServedCapability:
+    """Its template, loaded, and its rollup, proven; the one of ``kept`` that was made from the same.
+
+    Raises ``TemplateError`` and what ``prove_rollup`` raises.
+    """
+    sql, declared = _sql_of(capability, folder), capability.rollup
+    source = _source(sql, capability, manifest, folder)
+    if (held := kept.get(source)) is not None:
+        return held
+    template = _load(sql, capability, manifest)
+    return ServedCapability(capability, template, prove_rollup(template, declared) if declared else None, source)
 
 
 def template_of(capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> Template:
     """The capability's template, loaded. Raises ``TemplateError``."""
+    return _load(_sql_of(capability, folder), capability, manifest)
+
+
+def _sql_of(capability: CapabilityManifest, folder: Path) -> str:
     name = f"{folder.name}/{capability.template}"
     path = (folder / str(capability.template)).resolve()
     if not path.is_relative_to(folder.resolve()):
         raise TemplateError(name, None, "the template lies outside the dataset's folder")
     try:
-        sql = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TemplateError(name, None, "the template cannot be read: is it there, and UTF-8?") from error
+
+
+def _source(sql: str, capability: CapabilityManifest, manifest: DatasetManifest, folder: Path) -> str:
+    """A digest of everything that a capability is made from: its text, what it declares, and every table of the dataset."""
+    tables = [table.model_dump_json() for table in manifest.tables]
+    parts = [folder.name, manifest.dataset, sql, capability.model_dump_json(), *tables]
+    return sha256_hex(json.dumps(parts).encode())
+
+
+def _load(sql: str, capability: CapabilityManifest, manifest: DatasetManifest) -> Template:
     return load_template(
         sql,
         name=str(capability.template),
