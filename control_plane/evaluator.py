@@ -119,9 +119,18 @@ class HttpEvaluator:
         secure = self._url.startswith("https:")
         self._tls = ssl.create_default_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._client: tuple[asyncio.AbstractEventLoop, httpx.AsyncClient] | None = None
+        self._under_way = 0
+        self._is_retired = False
 
     async def evaluate(self, request: PolicyRequest) -> PolicyAnswer:
-        question = {"input": request.to_json()}
+        self._under_way += 1
+        try:
+            return await self._asked({"input": request.to_json()})
+        finally:
+            self._under_way -= 1
+            await self._leave()
+
+    async def _asked(self, question: dict[str, Any]) -> PolicyAnswer:
         try:
             async with asyncio.timeout(self._budget):
                 status, body = await self._post(question)
@@ -144,6 +153,18 @@ class HttpEvaluator:
         with suppress(httpx.HTTPError, TimeoutError):
             async with asyncio.timeout(WARM_S):
                 await self._http().get(self._url.removesuffix(DECISION_PATH) + "/health")
+
+    async def retire(self) -> None:
+        """Close when the last question is answered: another evaluator stands in for this one.
+
+        Who still holds it may go on asking; the connection is given back each time.
+        """
+        self._is_retired = True
+        await self._leave()
+
+    async def _leave(self) -> None:
+        if self._is_retired and not self._under_way:
+            await self.close()
 
     async def close(self) -> None:
         if self._client is not None:

@@ -21,7 +21,7 @@ from control_plane.principals import load_directory
 from delegation.cards import CardBook
 from delegation.credentials import Assertions
 from delegation.http import open_http
-from evidence.ledger import Ledger
+from evidence.opening import open_own
 from evidence.row import Side
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
@@ -64,10 +64,11 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         cards=CardBook(
             open_http(settings), assertions, private_network=settings.private_network, ttl=settings.card_ttl
         ),
-        ledger=Ledger.open(
-            settings.home / "root" / "ledger.sqlite",
+        ledger=open_own(
+            settings,
+            settings.root_id,
+            settings.home / "root",
             holder,
-            subject_key_path=settings.home / "root" / "subjects.sqlite",
             now=clock(),
             retired=own.every_key if own else (),
         ),
@@ -107,10 +108,13 @@ async def reload_service(settings: Settings, service: Service) -> None:
     agents = dataset_agents(settings, trust)
     pinned_holder(trust, settings.root_id, holder.public_key)
     service.metrics_token = metrics_token(settings, Component.ROOT_AGENT)
+    replaced = service.world.evaluator
     service.world, service.trust, service.agents = world, trust, agents
     take_over(service.issuer, issuer)
     take_over(service.holder, holder)
     service.cards.forget_all()
+    if isinstance(replaced, HttpEvaluator):
+        await replaced.retire()
     if service.identity_provider is not None:
         service.identity_provider.forget()
         await service.identity_provider.warm(service.clock())
