@@ -100,6 +100,7 @@ def test_a_collector_that_is_away_does_not_keep_a_process_from_ending(
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
         monkeypatch.setattr("telemetry.export._LAST_S", 0.05)
         traces = opened()
         one_request(traces)
