@@ -154,6 +154,12 @@ class HttpEvaluator:
             async with asyncio.timeout(WARM_S):
                 await self._http().get(self._url.removesuffix(DECISION_PATH) + "/health")
 
+    async def health(self) -> None:
+        """Raises where the server does not say that it is well: ``EvaluatorUnavailable``, or what HTTP raised."""
+        response = await self._http().get(self._url.removesuffix(DECISION_PATH) + "/health")
+        if response.status_code != httpx.codes.OK:
+            raise EvaluatorUnavailable("the policy server is not well")
+
     async def retire(self) -> None:
         """Close when the last question is answered: another evaluator stands in for this one.
 

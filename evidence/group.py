@@ -57,6 +57,11 @@ class GroupCommit:
         group.append((row, future))
         return future
 
+    @property
+    def waiting(self) -> int:
+        """Rows that are not being committed yet."""
+        return sum(len(group) for group in self._gathering.values())
+
     def close(self) -> None:
         if self._thread is not None:
             self._thread.shutdown()

@@ -213,6 +213,11 @@ class Ledger:
     def size(self) -> int:
         return self.checkpoint().size
 
+    @property
+    def waiting(self) -> int:
+        """Rows of this process that are on their way to the disk."""
+        return self._group.waiting + (0 if self._writer is None else self._writer.waiting)
+
     def health(self) -> None:
         """Take the write lock, read the head, write nothing. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
         with withheld_on_fault():

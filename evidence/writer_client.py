@@ -79,6 +79,11 @@ class WriterClient:
             raise WriterAway
         return line.submit(key, row)
 
+    @property
+    def waiting(self) -> int:
+        """Rows that the writer has not said to be on disk."""
+        return sum(line.waiting for line in self._lines.values())
+
     def close(self) -> None:
         self._closed = True
         for task in self._connecting.values():
@@ -143,6 +148,10 @@ class _Line(asyncio.Protocol):
         self._rows.append(row)
         self._gathering.append((row["recorded_at"], self._seen.rows, future))
         return future
+
+    @property
+    def waiting(self) -> int:
+        return len(self._gathering) + sum(len(group) for _, group in self._waiting)
 
     def abort(self) -> None:
         if self._transport is not None:

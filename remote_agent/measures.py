@@ -7,14 +7,15 @@ WITHHELD, and neither how long it took, nor the steps that find or run, nor a lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Final
 
 from contract.result import CacheOutcome
-from contract.verdict import Decision
+from contract.verdict import Decision, Reason
 from metrics.common import OUTCOME_OF, OUTCOMES, build_info
 from metrics.folder import TableFile
-from metrics.table import Kind, Metric, Table
+from metrics.table import Kind, Label, Metric, Table
 from remote_agent.steps import Step, Steps, under_way
 
 _P: Final = "dataset_agent"
@@ -50,6 +51,18 @@ LIMITED: Final = Metric(
     "Requests that were over a limit of their client agent, or of the person.",
     ("caller", "limit"),
     tuple((caller, limit) for caller in ("agent", "person") for limit in ("rate", "running")),
+)
+_OF_GRANTS: Final = frozenset({Reason.NO_ACTIVE_GRANT, Reason.KEYS_UNAVAILABLE, Reason.REPLAY_MEMORY_LOST})
+_GRANT: Final[Mapping[Reason, Label]] = {
+    reason: ((reason.value if reason.value.startswith("GRANT_") or reason in _OF_GRANTS else "verified"),)
+    for reason in Reason
+}
+GRANTS: Final = Metric(
+    f"{_P}_grants_checked",
+    Kind.COUNTER,
+    "Requests by what was found of their grant: verified, or the reason for which it does not hold.",
+    ("outcome",),
+    tuple(dict.fromkeys(_GRANT.values())),
 )
 CACHE: Final = Metric.by(
     f"{_P}_cache_outcomes",
@@ -93,18 +106,22 @@ BREAKER_OPENINGS: Final = Metric.by(
     "cause",
     ("faults", "silence"),
 )
+_STORES: Final = ("state", "cache", "ledger", "policy_server")
 STORE_UP: Final = Metric.by(
     f"{_P}_store_up",
     Kind.GAUGE,
     "Whether a store answered when it was asked for this.",
     "store",
-    ("state", "cache", "ledger"),
+    _STORES,
     common=True,
 )
 STORE_SECONDS: Final = Metric.by(
-    f"{_P}_store_seconds", Kind.GAUGE, "How long it took to answer.", "store", ("state", "cache", "ledger"), common=True
+    f"{_P}_store_seconds", Kind.GAUGE, "How long it took to answer.", "store", _STORES, common=True
 )
 EVIDENCE: Final = Metric(f"{_P}_evidence_rows", Kind.GAUGE, "Rows of the ledger, of all its writers.", common=True)
+WAITING: Final = Metric(
+    f"{_P}_evidence_rows_waiting", Kind.GAUGE, "Rows that wait to be on disk, with the answers behind them."
+)
 SPOOL: Final = Metric(f"{_P}_spool_bytes", Kind.GAUGE, "Bytes of large results that wait to be fetched.")
 QUERIES: Final = Metric(f"{_P}_engine_queries", Kind.GAUGE, "Queries that run, or wait for a thread.")
 WORKERS: Final = Metric(f"{_P}_engine_workers", Kind.GAUGE, "Processes that run queries apart.")
@@ -126,6 +143,7 @@ METRICS: Final = (
     IN_FLIGHT,
     REQUEST_SECONDS,
     STEP_SECONDS,
+    GRANTS,
     REFUSED_DOORS,
     LIMITED,
     CACHE,
@@ -136,6 +154,7 @@ METRICS: Final = (
     STORE_UP,
     STORE_SECONDS,
     EVIDENCE,
+    WAITING,
     SPOOL,
     QUERIES,
     WORKERS,
@@ -160,6 +179,7 @@ class Measures:
         self._step_seconds = self.table.times(STEP_SECONDS)
         self._refused = self.table.numbers(REFUSED_DOORS)
         self._limited = self.table.numbers(LIMITED)
+        self._grants = self.table.numbers(GRANTS)
         self._cache = self.table.numbers(CACHE)
         self._lookups = self.table.numbers(LOOKUPS)
         self._flights = self.table.numbers(FLIGHTS)
@@ -199,6 +219,7 @@ class Measures:
 
     def decided(self, decision: Decision) -> None:
         self._requests.add(OUTCOME_OF[decision.reason])
+        self._grants.add(_GRANT[decision.reason])
 
     def refused(self, door: str) -> None:
         """401: ``clients``, ``admin`` or ``metrics``."""

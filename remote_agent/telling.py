@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from contract.verdict import NotGranted
+from control_plane.evaluator import HttpEvaluator
 from metrics.common import Stores
 from metrics.table import summed
 from metrics.text import text_of
@@ -19,6 +20,7 @@ from remote_agent.measures import (
     SPOOL,
     STORE_SECONDS,
     STORE_UP,
+    WAITING,
     WORKERS,
     Measures,
 )
@@ -36,12 +38,19 @@ class Telling:
         self._fault = fault
         self._measures: Measures = service.measures
         table = self._measures.table
-        self._gauges = {metric.name: table.numbers(metric) for metric in (SPOOL, QUERIES, WORKERS, EVIDENCE, RELOAD)}
+        self._gauges = {
+            metric.name: table.numbers(metric) for metric in (SPOOL, QUERIES, WORKERS, WAITING, EVIDENCE, RELOAD)
+        }
         self._datasets = table.numbers(DATASETS)
         self._stores = Stores(
             table.numbers(STORE_UP),
             table.numbers(STORE_SECONDS),
-            {"state": service.state.health, "cache": self._cache(), "ledger": self._ledger},
+            {
+                "state": service.state.health,
+                "cache": self._cache(),
+                "ledger": self._ledger,
+                "policy_server": self._policies(),
+            },
         )
 
     async def text(self) -> bytes:
@@ -71,6 +80,7 @@ class Telling:
     def _look(self) -> None:
         """What this process has under way."""
         engines = [served.engine for served in self._service.world.datasets.values()]
+        self._gauges[WAITING.name].set(self._service.ledger.waiting)
         self._gauges[SPOOL.name].set(self._service.spool.used)
         self._gauges[QUERIES.name].set(sum(engine.load.queries for engine in engines))
         self._gauges[WORKERS.name].set(sum(engine.load.workers for engine in engines))
@@ -89,6 +99,18 @@ class Telling:
     def _cache(self) -> Callable[[], Awaitable[None]] | None:
         store = self._service.cache.store
         return None if store is None else store.health
+
+    def _policies(self) -> Callable[[], Awaitable[None]] | None:
+        """Whichever is asked at that moment: a reload makes another one."""
+        if not isinstance(self._service.world.evaluator, HttpEvaluator):
+            return None
+
+        async def ask() -> None:
+            evaluator = self._service.world.evaluator
+            if isinstance(evaluator, HttpEvaluator):
+                await evaluator.health()
+
+        return ask
 
     async def _ledger(self) -> None:
         self._service.ledger.health()

@@ -164,23 +164,24 @@ async def plan(asking: Asking, service: Service) -> Asking:
     scope = scope_of(asked, principal)
     tool = tool_for(asking, asked.descriptor, asked.capability)
     call = planned_call(target.call, tool)
-    token = await sign_with(
-        service.issuer,
-        lambda issuer: mint_root(
-            issuer,
-            issuer_url=service.issuer_url,
-            decision=decision,
-            principal=principal,
-            holder=service.holder_entry,
-            scope=scope,
-            further=[(scope_of(hop, principal), hop.decision) for hop in asking.hops],
-            intent=asked.capability.name,
-            rctx=run_context(asking),
-            now=service.clock(),
-            ttl=service.root_ttl,
-            max_depth=1 + len(asking.hops),
-        ),
-    )
+    with service.measures.granting("root"):
+        token = await sign_with(
+            service.issuer,
+            lambda issuer: mint_root(
+                issuer,
+                issuer_url=service.issuer_url,
+                decision=decision,
+                principal=principal,
+                holder=service.holder_entry,
+                scope=scope,
+                further=[(scope_of(hop, principal), hop.decision) for hop in asking.hops],
+                intent=asked.capability.name,
+                rctx=run_context(asking),
+                now=service.clock(),
+                ttl=service.root_ttl,
+                max_depth=1 + len(asking.hops),
+            ),
+        )
     planned = Plan(call, asked.agent_id, scope, (token,), media_type=asking.wanted.media_type, tool=tool)
     return replace(asking, plan=planned)
 
@@ -196,16 +197,17 @@ def prepare(asking: Asking, service: Service) -> Sent:
     if planned.call.raw != bytes_of(target.call, planned.tool):
         raise NotGranted(Reason.GRANT_WIDENED, "the plan is not the call that was admitted")
     person = asking.principal if asking.continued else None  # whose task it goes on with
-    return send_with_leaf(
-        planned,
-        service.holder,
-        client=service.root_id,
-        audience=service.trust.agent(planned.agent_id),
-        now=service.clock(),
-        ttl=service.leaf_ttl,
-        headers=lambda agent, grant: service.headers(agent, grant, traceparent(asking.trace_id), person=person),
-        operation=operation_of(planned, followed=asking.watch is not None),
-    )
+    with service.measures.granting("leaf"):
+        return send_with_leaf(
+            planned,
+            service.holder,
+            client=service.root_id,
+            audience=service.trust.agent(planned.agent_id),
+            now=service.clock(),
+            ttl=service.leaf_ttl,
+            headers=lambda agent, grant: service.headers(agent, grant, traceparent(asking.trace_id), person=person),
+            operation=operation_of(planned, followed=asking.watch is not None),
+        )
 
 
 def settle(asking: Asking, service: Service, sent: Sent | None, reply: Reply) -> Asking:

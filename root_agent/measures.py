@@ -10,16 +10,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from contract.verdict import VERDICTS, Decision, Reason
+from contract.errors import SignerUnavailable
+from contract.verdict import VERDICTS, Decision, NotGranted, Reason
 from metrics.common import OUTCOMES, build_info
 from metrics.table import Kind, Metric, Table
 
 _P: Final = "dataset_agent_root"
 NODES: Final = (
     *("interpret_intent", "discover_datasets", "resolve_capability", "evaluate_admission", "plan", "execute"),
-    *("validate", "record_evidence", "explain_response", "record_refusal", "record_indeterminate"),
+    *("validate", "record_evidence", "explain_response", "record_refusal", "record_indeterminate", "await_approval"),
 )
-_STORES: Final = ("ledger", "memo", "identity_provider")
+_STORES: Final = ("ledger", "memo", "identity_provider", "policy_server")
+_GRANT_FAULTS: Final = (
+    "GRANT_WIDENED",
+    "GRANT_AUDIENCE_MISMATCH",
+    "GRANT_EXPIRED",
+    "NO_ACTIVE_GRANT",
+    "KEYS_UNAVAILABLE",
+)
+_OTHER: Final = "other"
 _NO_REASON: Final = ""
 
 BUILD: Final = build_info(_P)
@@ -44,6 +53,13 @@ REMOTE: Final = Metric(
     ("outcome", "reason"),
     (("COMPLETED", _NO_REASON), *(label for label in OUTCOMES if label[0] != "GRANTED")),
 )
+GRANTS: Final = Metric(
+    f"{_P}_grants",
+    Kind.COUNTER,
+    "Root tokens that were to be minted, and leaves that were to be derived: made, or why not.",
+    ("kind", "outcome"),
+    tuple((kind, outcome) for kind in ("root", "leaf") for outcome in ("made", *_GRANT_FAULTS, _OTHER)),
+)
 MEMO: Final = Metric.by(
     f"{_P}_memo_lookups",
     Kind.COUNTER,
@@ -66,7 +82,7 @@ STORE_SECONDS: Final = Metric.by(
 EVIDENCE: Final = Metric(f"{_P}_evidence_rows", Kind.GAUGE, "Rows of the ledger, of all its writers.", common=True)
 
 METRICS: Final = (
-    *(BUILD, ASKS, IN_FLIGHT, ASK_SECONDS, NODE_SECONDS, REMOTE, MEMO, REFUSED_DOORS, LIMITED),
+    *(BUILD, ASKS, IN_FLIGHT, ASK_SECONDS, NODE_SECONDS, GRANTS, REMOTE, MEMO, REFUSED_DOORS, LIMITED),
     *(STORE_UP, STORE_SECONDS, EVIDENCE),
 )
 
@@ -81,6 +97,7 @@ class Measures:
         self._ask_seconds = self.table.times(ASK_SECONDS)
         self._node_seconds = self.table.times(NODE_SECONDS)
         self._remote = self.table.numbers(REMOTE)
+        self._grants = self.table.numbers(GRANTS)
         self._memo = self.table.numbers(MEMO)
         self._refused = self.table.numbers(REFUSED_DOORS)
         self._limited = self.table.numbers(LIMITED)
@@ -104,6 +121,22 @@ class Measures:
     def step(self, node: str, seconds: float, *, restricted: bool) -> None:
         if not (restricted and node == "execute"):
             self._node_seconds.observe(seconds, (node,))
+
+    @contextmanager
+    def granting(self, kind: str) -> Iterator[None]:
+        """A ``root`` token is minted inside, or a ``leaf`` derived; what is raised says why it was not."""
+        outcome = _OTHER
+        try:
+            yield
+            outcome = "made"
+        except NotGranted as stop:
+            outcome = stop.reason.value if stop.reason.value in _GRANT_FAULTS else _OTHER
+            raise
+        except SignerUnavailable:
+            outcome = Reason.KEYS_UNAVAILABLE.value
+            raise
+        finally:
+            self._grants.add((kind, outcome))
 
     def replied(self, reason: Reason | None) -> None:
         """A call to a dataset agent has come back; ``None`` with what was asked for."""

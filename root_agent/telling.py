@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from contract.verdict import NotGranted
+from control_plane.evaluator import HttpEvaluator
 from metrics.common import Stores
 from metrics.text import text_of
 from root_agent.measures import EVIDENCE, METRICS, STORE_SECONDS, STORE_UP
@@ -22,6 +23,7 @@ class Telling:
             "ledger": self._ledger,
             "memo": None if service.memo is None else service.memo.store.health,
             "identity_provider": None if service.identity_provider is None else self._people,
+            "policy_server": self._policies if isinstance(service.world.evaluator, HttpEvaluator) else None,
         }
         self._stores = Stores(self._table.numbers(STORE_UP), self._table.numbers(STORE_SECONDS), asks)
 
@@ -35,6 +37,11 @@ class Telling:
 
     async def _ledger(self) -> None:
         self._service.ledger.health()
+
+    async def _policies(self) -> None:
+        evaluator = self._service.world.evaluator
+        if isinstance(evaluator, HttpEvaluator):
+            await evaluator.health()
 
     async def _people(self) -> None:
         people = self._service.identity_provider

@@ -144,3 +144,25 @@ def various(agent: RunningAgent) -> set[str]:
         | {served.descriptor.policies[0] for served in world.datasets.values()}
         | {agent.settings.root_id, agent.settings.agent_id, str(agent.settings.home), world.policy_version}
     )
+
+
+def test_a_grant_is_counted_as_verified_or_by_why_it_does_not_hold(counted: RunningAgent) -> None:
+    asker = Asker(counted.settings, counted.url)
+    before = scrape(counted.url)
+    call = asker.call(DATASET, CAPABILITY, COMPARE)
+    operation = Operation("SendMessage", call_hash=sha256_hex(call))
+    grant = asker.grant(asker.scope(DATASET, CAPABILITY), operation)
+    for _ in range(2):
+        asker.send(call, asker.headers(grant))
+    asker.send(call, asker.headers())
+    after = scrape(counted.url)
+    for outcome in ("verified", "GRANT_REPLAYED", "NO_ACTIVE_GRANT"):
+        named = {"outcome": outcome}
+        name = "dataset_agent_grants_checked_total"
+        assert after.of(name, **named) == before.of(name, **named) + 1
+
+
+def test_rows_on_their_way_and_a_policy_server_that_is_none_are_told_as_such(counted: RunningAgent) -> None:
+    told = scrape(counted.url)
+    assert told.of("dataset_agent_evidence_rows_waiting") == 0
+    assert not told.has("dataset_agent_store_up", store="policy_server")

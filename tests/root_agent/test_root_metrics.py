@@ -13,7 +13,7 @@ from cache.memo import Memo
 from cache.memo_keys import MemoKeys
 from cache.sqlite_store import SqliteStore
 from contract.bearer_token import BearerToken
-from contract.verdict import VERDICTS
+from contract.verdict import VERDICTS, NotGranted, Reason
 from root_agent.app import build_app
 from root_agent.measures import NODES
 from root_agent.workflow import Nodes
@@ -132,6 +132,23 @@ async def test_without_a_token_it_answers_this_machine_only_where_it_was_told_to
         transport = httpx.ASGITransport(app=build_app(world.service, max_body_bytes=10_000), client=("127.0.0.1", 9))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             assert (await client.get("/metrics")).status_code == expected
+
+
+async def test_grants_are_counted_as_made_or_by_why_they_were_not(
+    client: httpx.AsyncClient, world: RootWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise NotGranted(Reason.GRANT_WIDENED, "the plan is not a call of its grant")
+
+    name = "dataset_agent_root_grants_total"
+    await ask(client, world)
+    made = await told(client)
+    assert [made.of(name, kind=kind, outcome="made") for kind in ("root", "leaf")] == [1, 1]
+    monkeypatch.setattr("root_agent.ask.send_with_leaf", refuse)
+    await ask(client, world)
+    found = await told(client)
+    assert [found.of(name, kind=kind, outcome="made") for kind in ("root", "leaf")] == [2, 1]
+    assert found.of(name, kind="leaf", outcome="GRANT_WIDENED") == 1
 
 
 def test_every_node_of_the_workflow_is_timed_under_its_name() -> None:
