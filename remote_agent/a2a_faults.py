@@ -19,7 +19,7 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from contract.errors import Category, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, fault_of_status
 
 A2A_ERRORS: Final[Mapping[Category, type[A2AError]]] = MappingProxyType(
     {
@@ -46,3 +46,10 @@ def a2a_error(fault: DatasetAgentError) -> A2AError:
         "retryable": fault.is_retryable,
     }
     return A2A_ERRORS[fault.category](message=fault.message, data=data)
+
+
+def unforeseen() -> A2AError:
+    """The protocol's error for what nobody foresaw: the code of an internal fault, and no text of whatever raised it."""
+    return InternalError(
+        message="the dataset agent failed", data=a2a_error(fault_of_status(Component.REMOTE_AGENT, 500)).data
+    )

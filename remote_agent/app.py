@@ -50,9 +50,10 @@ from remote_agent.negotiate import negotiate
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
 from remote_agent.problems import add_problem_handlers
-from remote_agent.protocol import jsonrpc_dispatcher, rest_routes
+from remote_agent.protocol import jsonrpc_dispatcher
 from remote_agent.quotas import counting
 from remote_agent.recalling import RecallApprovals
+from remote_agent.rest_door import rest_routes
 from remote_agent.results_door import PATH, ResultsDoor
 from remote_agent.send_door import SendDoor
 from remote_agent.service import Service

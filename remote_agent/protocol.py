@@ -9,7 +9,6 @@ from a2a.server.context import ServerCallContext
 from a2a.server.jsonrpc_models import InternalError as JSONRPCInternalError
 from a2a.server.jsonrpc_models import JSONParseError, JSONRPCError
 from a2a.server.request_handlers.request_handler import RequestHandler
-from a2a.server.routes import create_rest_routes
 from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.types.a2a_pb2 import (
@@ -27,19 +26,17 @@ from a2a.utils.errors import (
     PushNotificationNotSupportedError,
 )
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
 
 from contract.errors import DatasetAgentError
-from remote_agent.a2a_faults import a2a_error
+from remote_agent.a2a_faults import a2a_error, unforeseen
 
 _LOGGERS: Final = (
     "a2a.server.routes.jsonrpc_dispatcher",
     "a2a.server.routes.rest_dispatcher",
     "a2a.utils.error_handlers",
 )
-_MALFORMED: Final = "the parameters do not have the form of the method"
+MALFORMED: Final = "the parameters do not have the form of the method"
 
 
 class _NoQuotes(logging.Filter):
@@ -102,11 +99,12 @@ def _without_quotes(error: Exception | JSONRPCError | A2AError) -> Exception | J
         return a2a_error(error)
     data = getattr(error, "data", None)
     if isinstance(error, (InvalidParamsError, InvalidRequestError)) and isinstance(data, dict) and "parseError" in data:
-        return type(error)(message=_MALFORMED)
+        return type(error)(message=MALFORMED)
     if isinstance(error, JSONParseError):
         return JSONParseError(message="the body is not valid JSON")
     if isinstance(error, (InternalError, JSONRPCInternalError)) or not isinstance(error, (A2AError, JSONRPCError)):
-        return InternalError(message="the dataset agent failed")
+        is_ours = isinstance(error, InternalError) and isinstance(data, dict) and "code" in data
+        return error if is_ours else unforeseen()
     return error
 
 
@@ -114,36 +112,6 @@ def jsonrpc_dispatcher(handler: RequestHandler, contexts: ServerCallContextBuild
     """JSON-RPC, whatever is sent."""
     quiet_request_errors()
     return QuietDispatcher(request_handler=handler, context_builder=contexts)
-
-
-def rest_routes(handler: RequestHandler, contexts: ServerCallContextBuilder) -> list[BaseRoute]:
-    """HTTP+JSON beside it, also under a tenant's path; a body that does not parse is 400 without a quote of it."""
-    quiet_request_errors()
-    return [_quiet(route) for route in create_rest_routes(handler, context_builder=contexts)]
-
-
-def _quiet(route: BaseRoute) -> BaseRoute:
-    if isinstance(route, Mount):
-        return Mount(route.path, routes=[_quiet(inner) for inner in route.routes])
-    if not isinstance(route, Route):
-        raise TypeError("the SDK's HTTP+JSON routes are routes and mounts")
-    endpoint = route.endpoint
-
-    async def answer(request: Request) -> Response:
-        response: Response = await endpoint(request)
-        return _malformed_reply() if _is_parse_error(response) else response
-
-    return Route(route.path, answer, methods=sorted(route.methods or ()))
-
-
-def _is_parse_error(response: Response) -> bool:
-    """Whether the SDK answers with the text of a parse error (its reason for those is INVALID_REQUEST)."""
-    return response.status_code == 400 and b'"INVALID_REQUEST"' in bytes(getattr(response, "body", b""))
-
-
-def _malformed_reply() -> Response:
-    error = {"code": 400, "status": "INVALID_ARGUMENT", "message": _MALFORMED}
-    return JSONResponse({"error": error}, status_code=400)
 
 
 def quiet_request_errors() -> None:
