@@ -22,7 +22,7 @@ from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld
 
 GRANTED = {"verdict": "GRANTED", "reason": "PRINCIPAL_AUTHORIZED"}
 TOKEN = "scraper-" + "s" * 32
-PATH = [name for name in NODES if not name.startswith("record_") or name == "record_evidence"]
+PATH = [name for name in NODES if name not in ("record_refusal", "record_indeterminate", "await_approval")]
 
 
 @pytest.fixture
