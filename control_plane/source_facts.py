@@ -12,7 +12,6 @@ import hashlib
 import os
 import select
 import signal
-import stat
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
@@ -23,6 +22,7 @@ from typing import Final
 
 from contract.canonical import digest
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import OutsideFolder, open_inside
 from contract.ids import is_version
 
 AUTO: Final = "auto"
@@ -46,26 +46,18 @@ class SourceFacts:
 
 def file_facts(folder: Path, files: Iterable[str]) -> SourceFacts:
     """Of files relative to ``folder``. Raises a CONFIGURATION fault where one cannot be read or lies outside."""
-    root, digests, newest = folder.resolve(), {}, 0.0
+    digests, newest = {}, 0.0
     for name in sorted(set(files)):
-        path = (root / name).resolve()
-        if not path.is_relative_to(root):
-            raise _fault("file", f"{folder.name}/{name}: the file lies outside the dataset's folder")
         try:
-            with open(path, "rb", opener=_not_waiting) as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise _fault("file", f"{folder.name}/{name}: is no regular file")
+            with open_inside(folder, name) as file:
                 newest = max(newest, os.fstat(file.fileno()).st_mtime)
                 digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OutsideFolder as error:
+            raise _fault("file", f"{folder.name}/{name}: the file lies outside the dataset's folder") from error
         except OSError as error:
             raise _fault("file", f"{folder.name}/{name}: cannot be read: {error.strerror}; is it there?") from error
     revision = f"sha256-{digest('dataset-agent/revision/1', digests)[:32]}"
     return SourceFacts(revision, datetime.fromtimestamp(newest, UTC) if digests else None)
-
-
-def _not_waiting(path: str, flags: int) -> int:
-    """Open what may have become a pipe, which nobody may ever write to."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def command_facts(folder: Path, command: Sequence[str], *, timeout: float = COMMAND_TIMEOUT) -> SourceFacts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Generator, Iterator
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from contract.files import path_of
 from contract.schema import Column, Mode, SqlType, Table
 from queries.csv_values import SPELLINGS, read_values
 from queries.errors import DataError
@@ -111,15 +113,15 @@ def _told(message: str) -> str:
     return f"{place}cannot be read as CSV: separate fields by commas, and end every line alike"
 
 
-def csv_batches(path: Path, table: Table) -> Generator[pa.RecordBatch]:
+def csv_batches(file: FileIO, table: Table) -> Generator[pa.RecordBatch]:
     """The declared columns of a CSV file, typed as declared. Rows count from 1 below the header.
 
     Raises ``DataError`` that names the column and the row of a value that does not fit, never the value.
     """
-    header = read_header(path, table.source)
+    header = read_header(path_of(file), table.source)
     _check_declared(table, header)
     done = 0
-    for batch in text_batches(path, header, table.source):
+    for batch in text_batches(path_of(file), header, table.source):
         arrays = [_typed(table, column, batch.column(column.name), done) for column in table.columns]
         yield pa.RecordBatch.from_arrays(arrays, names=[column.name for column in table.columns])
         done += batch.num_rows

@@ -6,11 +6,14 @@ right. Several processes may build at once: each builds its own and the first to
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +22,12 @@ import pyarrow as pa
 
 from contract.canonical import digest
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import OutsideFolder, open_inside
 from contract.schema import Table
 from queries.duckdb_columns import check_types, converted, stored_type
 from queries.duckdb_macros import MACROS, macro_statements
 from queries.duckdb_sizes import write_sizes
-from queries.duckdb_sources import Incoming, opened
+from queries.duckdb_sources import Incoming, opened, refuse_unfinished
 from queries.duckdb_types import arrow_type
 from queries.errors import DataError
 from queries.govern import DATA_SCHEMA
@@ -41,24 +45,26 @@ def database_file(
     Raises ``DataError`` where a file is absent, changes while it is read, or does not fit its
     table's declaration.
     """
-    sources = {table.name: source_file(folder, table) for table in tables}
-    digests = {name: _file_digest(path) for name, path in sources.items()}
-    identity = {
-        "format": _FORMAT,
-        "engine": duckdb.__version__,
-        "macros": MACROS,
-        "dataset": dataset,
-        "version": version,
-        "revision": revision,
-        "tables": [table.model_dump(mode="json") for table in tables],
-        "files": digests,
-    }
-    target = scratch / f"{dataset}-{digest('dataset-agent/database/1', identity)[:32]}.duckdb"
-    if not target.exists():
-        _prepare(scratch)
-        _build(target, tables, sources, digests)
-        _prune(target, dataset)
-    return target
+    with ExitStack() as open_files:
+        # Open from here to the end: whatever is put in their places meanwhile, nothing else is hashed or read.
+        sources = {table.name: open_files.enter_context(source_file(folder, table)) for table in tables}
+        digests = {name: _digest_of(file) for name, file in sources.items()}
+        identity = {
+            "format": _FORMAT,
+            "engine": duckdb.__version__,
+            "macros": MACROS,
+            "dataset": dataset,
+            "version": version,
+            "revision": revision,
+            "tables": [table.model_dump(mode="json") for table in tables],
+            "files": digests,
+        }
+        target = scratch / f"{dataset}-{digest('dataset-agent/database/1', identity)[:32]}.duckdb"
+        if not target.exists():
+            _prepare(scratch)
+            _build(target, tables, sources, digests)
+            _prune(target, dataset)
+        return target
 
 
 def _prepare(scratch: Path) -> None:
@@ -89,38 +95,44 @@ def _prune(target: Path, dataset: str) -> None:
                 continue
 
 
-def source_file(folder: Path, table: Table) -> Path:
-    """Where a table's file is. Raises ``DataError`` where it is not there, or not inside the folder."""
+def source_file(folder: Path, table: Table) -> FileIO:
+    """A table's file, open. Raises ``DataError`` where it is not there, or not inside the folder."""
     if table.file is None:
         raise DataError(table.source, f"table {table.name}: its rows lie in BigQuery, not in a file")
-    root = folder.resolve()
     try:
-        path = (root / table.file).resolve()
-        found = path.is_file()
-    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that is too long or holds NUL
-        raise DataError(table.source, f"table {table.name}: no file can have this path") from None
-    if not path.is_relative_to(root):
-        raise DataError(table.source, f"table {table.name}: the file lies outside the dataset's folder")
-    if not found:
-        raise DataError(table.source, f"table {table.name}: the file does not exist")
-    return path
+        if table.file.endswith(".duckdb"):
+            refuse_unfinished((folder / table.file).resolve(), table.source)
+        return open_inside(folder, table.file)
+    except OutsideFolder:
+        raise DataError(table.source, f"table {table.name}: the file lies outside the dataset's folder") from None
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DataError(table.source, f"table {table.name}: {_unopened(error)}") from None
 
 
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _unopened(error: Exception) -> str:
+    code = error.errno if isinstance(error, OSError) else errno.ELOOP
+    if code in (errno.ELOOP, errno.ENAMETOOLONG):  # links in a circle, a name that is too long or holds NUL
+        return "no file can have this path"
+    if code in (errno.ENOENT, errno.ENOTDIR, errno.EINVAL):
+        return "the file does not exist"
+    return f"the file cannot be read ({type(error).__name__})"
 
 
-def _build(target: Path, tables: Sequence[Table], sources: dict[str, Path], digests: dict[str, str]) -> None:
+def _digest_of(file: FileIO) -> str:
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _build(target: Path, tables: Sequence[Table], sources: Mapping[str, FileIO], digests: Mapping[str, str]) -> None:
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         _fill(temporary, tables, sources)
-        for name, path in sources.items():
-            if _file_digest(path) != digests[name]:
-                raise DataError(path.name, "the file changed while it was read; publish it again")
+        for name, file in sources.items():
+            if _digest_of(file) != digests[name]:
+                raise DataError(name, "the file changed while it was read; publish it again")
         os.chmod(temporary, 0o600)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        with temporary.open("rb") as made:
+            os.fsync(made.fileno())
         try:
             # A link, unlike a rename, leaves the file of a faster process as it is.
             os.link(temporary, target)
@@ -138,7 +150,7 @@ def _build(target: Path, tables: Sequence[Table], sources: dict[str, Path], dige
         Path(f"{temporary}.wal").unlink(missing_ok=True)
 
 
-def _fill(path: Path, tables: Sequence[Table], sources: dict[str, Path]) -> None:
+def _fill(path: Path, tables: Sequence[Table], sources: Mapping[str, FileIO]) -> None:
     with duckdb.connect(str(path), config={"autoinstall_known_extensions": "false"}) as connection:
         connection.begin()  # one write to the disk for all of them
         for statement in macro_statements():
@@ -151,12 +163,12 @@ def _fill(path: Path, tables: Sequence[Table], sources: dict[str, Path]) -> None
         connection.execute("CHECKPOINT")
 
 
-def import_table(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -> None:
+def import_table(connection: duckdb.DuckDBPyConnection, table: Table, source: FileIO) -> None:
     """Make the table and fill it from ``source``. Raises ``DataError``."""
     columns = ", ".join(f'"{column.name}" {stored_type(column)}' for column in table.columns)
     connection.execute(f'CREATE TABLE "{DATA_SCHEMA}"."{table.name}" ({columns})')
     try:
-        with opened(table, source) as incoming:
+        with opened(table, source, _folder_of(connection)) as incoming:
             check_types(table, incoming.schema)
             connection.begin()
             # Batch by batch: inside a reader a fault of ours would come back as one of the engine's.
@@ -167,6 +179,14 @@ def import_table(connection: duckdb.DuckDBPyConnection, table: Table, source: Pa
             connection.commit()
     except (pa.ArrowException, OSError) as error:
         raise DataError(table.source, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
+
+
+def _folder_of(connection: duckdb.DuckDBPyConnection) -> Path | None:
+    """Where the database that is filled lies; ``None`` for one in memory."""
+    found = connection.execute(
+        "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+    ).fetchone()
+    return Path(found[0]).parent if found and found[0] else None
 
 
 def _batches(table: Table, incoming: Incoming) -> Iterator[pa.RecordBatch]:

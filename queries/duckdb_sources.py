@@ -10,13 +10,18 @@ import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from fcntl import LOCK_NB, LOCK_SH, lockf
+from io import FileIO
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from contract.files import path_of
 from contract.schema import SqlType, Table
 from queries.csv_file import BATCH_ROWS, csv_batches
 from queries.duckdb_types import arrow_type
@@ -24,6 +29,7 @@ from queries.errors import DataError
 from queries.typed import declared_type
 
 _DATED: Final = (SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP)
+_IN_USE: Final = "another program has it open for writing"
 _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -42,19 +48,45 @@ class Incoming:
 
 
 @contextmanager
-def opened(table: Table, source: Path) -> Iterator[Incoming]:
-    """The rows of ``source``, which is the file of ``table``. Raises ``DataError``, also while it is iterated."""
-    match source.suffix:
+def opened(table: Table, source: FileIO, scratch: Path | None) -> Iterator[Incoming]:
+    """The rows of ``source``, which is the file of ``table``. Raises ``DataError``, also while it is iterated.
+
+    ``scratch`` is a folder of our own, the system's for what is temporary where there is none.
+    """
+    match Path(table.source).suffix:
         case ".csv":
             schema = pa.schema([pa.field(c.name, arrow_type(declared_type(c))) for c in table.columns])
             with closing(csv_batches(source, table)) as batches:
                 yield Incoming(schema, batches)
         case ".duckdb":
-            with open_database(source, table.source) as connection:
+            with _copied(source, table, scratch) as path, open_database(path, table.source) as connection:
                 yield _relation(connection, table)
         case _:
-            with pq.ParquetFile(source) as file:
+            with pq.ParquetFile(path_of(source)) as file:
                 yield Incoming(file.schema_arrow, file.iter_batches(BATCH_ROWS, columns=_present(table, file)))
+
+
+@contextmanager
+def _copied(source: FileIO, table: Table, scratch: Path | None) -> Iterator[Path]:
+    """The database in a file of our own: DuckDB opens whatever has a name by then, and not what is open."""
+    try:
+        lockf(source, LOCK_SH | LOCK_NB)  # as DuckDB asks before it reads
+    except (BlockingIOError, PermissionError):
+        raise DataError(table.source, f"cannot be opened: {_IN_USE}") from None
+    except OSError:  # a file system without locks
+        pass
+    with TemporaryDirectory(prefix=".source-", dir=scratch) as folder:
+        path = Path(folder, "source.duckdb")
+        with path.open("wb") as copy:
+            source.seek(0)
+            copyfileobj(source, copy, 2**20)
+        yield path
+
+
+def refuse_unfinished(path: Path, source: str) -> None:
+    """Raises ``DataError`` where a database's latest changes are still in another file."""
+    if path.with_name(f"{path.name}.wal").exists():
+        raise DataError(source, "a .wal file stands beside it: close whoever writes it, or run CHECKPOINT there")
 
 
 def _present(table: Table, file: pq.ParquetFile) -> list[str]:
@@ -65,12 +97,11 @@ def _present(table: Table, file: pq.ParquetFile) -> list[str]:
 @contextmanager
 def open_database(path: Path, source: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB file of somebody else, read only: what a view in it would reach stays closed. Raises ``DataError``."""
-    if path.with_name(f"{path.name}.wal").exists():
-        raise DataError(source, "a .wal file stands beside it: close whoever writes it, or run CHECKPOINT there")
+    refuse_unfinished(path, source)
     try:
         connection = duckdb.connect(str(path), read_only=True, config=_SETTINGS)
     except duckdb.Error as error:
-        why = "another program has it open for writing" if "lock" in str(error).lower() else "it is no DuckDB database"
+        why = _IN_USE if "lock" in str(error).lower() else "it is no DuckDB database"
         raise DataError(source, f"cannot be opened ({type(error).__name__}): {why}") from None
     with connection:
         connection.execute("SET TimeZone='UTC'")

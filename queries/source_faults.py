@@ -53,8 +53,8 @@ def _fault(folder: Path, table: Table) -> DataError | None:
 @contextmanager
 def imported(folder: Path, table: Table) -> Iterator[duckdb.DuckDBPyConnection]:
     """The table as it would be served, in a database that is gone afterwards. Raises ``DataError``."""
-    source = source_file(folder, table)
     with (
+        source_file(folder, table) as source,
         tempfile.TemporaryDirectory(prefix="dataset-agent-table-") as scratch,
         duckdb.connect(f"{scratch}/table.duckdb", config={"autoinstall_known_extensions": "false"}) as connection,
     ):

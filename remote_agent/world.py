@@ -15,6 +15,7 @@ from typing import Final
 
 from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import OutsideFolder, open_inside
 from contract.scope import Sensitivity
 from contract.settings import Settings
 from control_plane.descriptor import CapabilityManifest, DatasetManifest
@@ -247,12 +248,15 @@ def template_of(capability: CapabilityManifest, manifest: DatasetManifest, folde
 
 def _sql_of(capability: CapabilityManifest, folder: Path) -> str:
     name = f"{folder.name}/{capability.template}"
-    path = (folder / str(capability.template)).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise TemplateError(name, None, "the template lies outside the dataset's folder")
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with (
+            open_inside(folder, str(capability.template)) as file,
+            open(file.fileno(), encoding="utf-8", closefd=False) as text,
+        ):
+            return text.read()
+    except OutsideFolder as error:
+        raise TemplateError(name, None, "the template lies outside the dataset's folder") from error
+    except (OSError, RuntimeError, ValueError) as error:
         raise TemplateError(name, None, "the template cannot be read: is it there, and UTF-8?") from error
 
 

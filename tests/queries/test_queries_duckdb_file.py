@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from io import FileIO
 from pathlib import Path
 
 import duckdb
@@ -20,9 +21,10 @@ def test_a_file_that_changes_while_it_is_read_is_refused_and_nothing_is_left(
 ) -> None:
     folder, read = write(tmp_path, rows()), duckdb_file.import_table
 
-    def changing(connection: duckdb.DuckDBPyConnection, table: Table, source: Path) -> None:
+    def changing(connection: duckdb.DuckDBPyConnection, table: Table, source: FileIO) -> None:
         read(connection, table, source)
-        source.write_bytes(source.read_bytes() + b"\n")
+        with (folder / table.source).open("ab") as file:
+            file.write(b"\n")
 
     monkeypatch.setattr(duckdb_file, "import_table", changing)
     with pytest.raises(DataError, match="changed while it was read"):

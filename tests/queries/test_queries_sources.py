@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from contract.schema import SqlType, Table
 from queries.csv_values import SPELLINGS, read_values
-from queries.duckdb_file import database_file, import_table
+from queries.duckdb_file import database_file, import_table, source_file
 from queries.errors import DataError
 from queries.govern import DATA_SCHEMA
 
@@ -31,7 +33,8 @@ def declare(file: str, *columns: str, **more: Any) -> Table:
 def rows_of(folder: Path, table: Table) -> list[tuple[Any, ...]]:
     with duckdb.connect() as connection:
         connection.execute(f'CREATE SCHEMA "{DATA_SCHEMA}"')
-        import_table(connection, table, folder / str(table.file))
+        with source_file(folder, table) as source:
+            import_table(connection, table, source)
         connection.execute("SET TimeZone='UTC'")
         return connection.execute(f'SELECT * FROM "{DATA_SCHEMA}".t').fetchall()
 
@@ -252,8 +255,17 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 def test_a_csv_file_is_not_read_by_a_pattern_in_its_name(tmp_path: Path) -> None:
     (tmp_path / "t[1].csv").write_text("a\n1\n")
-    with pytest.raises(DataError, match="rename it"):
-        rows_of(tmp_path, declare("t[1].csv", "a:INT64"))
+    (tmp_path / "t1.csv").write_text("a\n2\n")
+    assert rows_of(tmp_path, declare("t[1].csv", "a:INT64")) == [(1,)]
+
+
+def test_a_duckdb_file_that_somebody_writes_to_is_refused(tmp_path: Path) -> None:
+    writing = f"import duckdb, sys; held = duckdb.connect({str(store(tmp_path, 'CREATE TABLE t AS SELECT 1 AS a'))!r}); print(); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", writing], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline()
+        with pytest.raises(DataError, match="open for writing"):
+            rows_of(tmp_path, declare("t.duckdb", "a:INT64"))
+        other.communicate()
 
 
 def test_what_is_built_of_a_csv_file_follows_its_bytes(tmp_path: Path) -> None:
