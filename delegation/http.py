@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -49,6 +51,12 @@ class Bounds:
         return {_BOUNDS: self}
 
 
+@cache
+def authorities() -> ssl.SSLContext:
+    """Whom HTTPS is believed from: read once, for every client of this process."""
+    return httpx.create_ssl_context()
+
+
 def open_http(settings: Settings) -> httpx.AsyncClient:
     """One client for cards and calls.
 
@@ -58,7 +66,7 @@ def open_http(settings: Settings) -> httpx.AsyncClient:
     """
     bounds = Bounds(2 * settings.max_result_bytes + _OVERHEAD, REPLY_VALUES)
     return httpx.AsyncClient(
-        transport=BoundedTransport(httpx.AsyncHTTPTransport(), bounds),
+        transport=BoundedTransport(httpx.AsyncHTTPTransport(verify=authorities()), bounds),
         timeout=httpx.Timeout(settings.call_timeout, connect=CONNECT_TIMEOUT),
         follow_redirects=False,
         trust_env=False,

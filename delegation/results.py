@@ -23,7 +23,7 @@ from contract.result import StoredResult
 from contract.schema import ResultColumn
 from contract.signing import Signer
 from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
-from delegation.http import CONNECT_TIMEOUT
+from delegation.http import CONNECT_TIMEOUT, authorities
 from delegation.sending import Plan, Sent, send_with_leaf
 from delegation.wire import service_parameters
 from grants.trust import TrustedAgent
@@ -50,7 +50,7 @@ class Sink(Protocol):
 def open_downloads(timeout: float) -> httpx.AsyncClient:
     """A client whose replies are read piece by piece; ``timeout`` is how long the next piece may take, in seconds."""
     return httpx.AsyncClient(
-        transport=httpx.AsyncHTTPTransport(),
+        transport=httpx.AsyncHTTPTransport(verify=authorities()),
         timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT),
         follow_redirects=False,
         trust_env=False,
