@@ -211,7 +211,7 @@ class Asker:
 
     def rpc(self, method: str, params: dict[str, Any], headers: dict[str, str]) -> httpx.Response:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return httpx.post(self.url + "/", json=body, headers=headers, timeout=30)
+        return httpx.post(self.url + "/", json=body, headers=headers, timeout=120)
 
     def ask(self, dataset: str, capability: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """One governed call, and the task that came back."""

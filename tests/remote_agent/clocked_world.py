@@ -53,10 +53,14 @@ class ClockedAsker(Asker):
 
 @dataclass
 class Clocked:
-    """``agents`` are as two processes: each with its own handles on the store, the cache and the ledger."""
+    """``agents`` are as two processes: each with its own handles on the store, the cache and the ledger.
+
+    Their clock stands still but for ``move``, so that nothing becomes old while a machine is busy.
+    """
 
     settings: Settings
     agents: list[RunningAgent]
+    began: float = field(default_factory=time.time)
     ahead: float = 0.0
     executions: int = 0
     _pairs: Iterator[tuple[int, int]] = field(default_factory=lambda: itertools.permutations(range(3, 60), 2))
@@ -68,7 +72,7 @@ class Clocked:
             self._count(agent)
 
     def now(self) -> float:
-        return time.time() + self.ahead
+        return self.began + self.ahead
 
     def move(self, seconds: float) -> None:
         self.ahead += seconds

@@ -33,6 +33,8 @@ from tests.running_agent import RunningAgent, decision_of
 pytestmark = pytest.mark.live
 
 REUSE_S, STALE_S, ALLOWED_S = 60, 300, 120
+PATIENCE_S = 600.0
+"""How long what is held waits to be let go, however busy the machine is."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,9 @@ def patient(world: Clocked) -> Clocked:
     """All agents and callers share one interpreter: what is tested is no budget, and not how soon a lease is lost."""
     for agent in world.agents:
         cache: Any = agent.lifecycle.service.cache
-        cache._flights._life_s = 30.0
+        cache._flights._life_s = PATIENCE_S
         if hasattr(cache.store, "_lanes"):
-            cache.store._lanes._budget_s = 10.0
+            cache.store._lanes._budget_s = PATIENCE_S
     return world
 
 
@@ -406,7 +408,7 @@ def held(world: Clocked) -> Iterator[threading.Event]:
     go = threading.Event()
 
     async def slow(_: Any) -> None:
-        await asyncio.to_thread(go.wait, 30)
+        await asyncio.to_thread(go.wait, PATIENCE_S)
 
     undo = [tap(agent.lifecycle.service.world.datasets[DATASET].engine, before=slow) for agent in world.agents]
     try:
@@ -491,11 +493,11 @@ def test_a_shutdown_ends_a_refresh_and_it_is_recorded(kind: str, tmp_path: Path)
 
         async def slow(_: Any) -> None:
             running.set()
-            await asyncio.to_thread(go.wait, 30)
+            await asyncio.to_thread(go.wait, PATIENCE_S)
 
         tap(service.world.datasets[DATASET].engine, before=slow)
         assert outcome(world, arguments) == "STALE"
-        assert running.wait(30)
+        assert running.wait(PATIENCE_S)
         world.agents[0].run(service.refreshes.close())
         (row,) = refreshes(world)
         assert row["reason"] == Reason.CANCELLED.value
