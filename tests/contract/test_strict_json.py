@@ -77,7 +77,7 @@ def strictly(data: bytes) -> Any:
     return parse_json(data, limit=LIMIT, max_depth=LIMIT)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(
     value=VALUES,
     separators=st.sampled_from([(",", ":"), (", ", ": ")]),
@@ -91,7 +91,7 @@ def test_a_document_is_read_alike_however_it_is_written(
     assert outcome(strictly, data) == outcome(read_slowly, data)
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(pieces=st.lists(PIECES, max_size=14))
 @example([b"[", b"18446744073709551616", b"]"])
 @example([b"[", b"-0", b"]"])
@@ -104,7 +104,7 @@ def test_any_bytes_are_read_or_refused_alike(pieces: list[bytes]) -> None:
     assert outcome(strictly, data) == outcome(read_slowly, data)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(value=VALUES, data=st.data())
 def test_a_document_with_a_changed_byte_is_read_or_refused_alike(value: Any, data: st.DataObject) -> None:
     text = bytearray(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass"))
@@ -160,7 +160,7 @@ def spelled_once(text: str) -> bytes:
     return data
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(text=st.text(alphabet="AQgwBZ09-_+/=\n .é\x00", max_size=12))
 def test_base64url_is_read_in_one_spelling_only(text: str) -> None:
     try:
@@ -202,7 +202,7 @@ def test_base64url_is_the_standard_librarys_without_padding(data: bytes) -> None
     assert unb64url(b64url(data)) == data
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(value=VALUES)
 @example({"b": 1, "a": {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\xf6": 7}})
 @example({"text": "".join(map(chr, range(0x300)))})

@@ -382,13 +382,13 @@ def test_whoever_changes_keys_at_the_same_time_leaves_the_key_that_signs_pinned(
         "init": lambda: init_keys(settings),
     }
     init_keys(settings)
-    for _ in range(8):
+    for _ in range(4):
         _at_once(works["force"], works[other])
         assert signs(settings, KeyName.REMOTE) in accepted(settings, KeyName.REMOTE)
 
 
 def test_two_who_make_the_first_keys_make_one_set(tmp_path: Path) -> None:
-    for number in range(8):
+    for number in range(4):
         settings = Settings(home=tmp_path / str(number))
         _at_once(lambda made=settings: init_keys(made), lambda made=settings: init_keys(made))  # type: ignore[misc]
         assert all(accepted(settings, name) == [signs(settings, name)] for name in KeyName)
