@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo races test-hostile test-adversarial mutants conformance conformance-mutants bench lock
+.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo test-evidence races test-hostile test-adversarial mutants conformance conformance-mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -71,6 +71,9 @@ test-cache-faults: setup ## a cache server stopped, silent, full, evicting and f
 
 test-adversarial: setup ## every attack on the real agents, with a model that obeys the attacker, counted by class; ADVERSARIAL='--json'
 	$(BIN)/python -m tests.adversarial $(ADVERSARIAL)
+
+test-evidence: setup ## a ledger under 32 writers, kill -9, a full disk, a clock that steps back, a read-only folder: what holds; EVIDENCE='--requests 100 --json'
+	$(BIN)/python -m tests.evidencefaults $(EVIDENCE)
 
 test-cache-bounds: setup ## memory and disk under 1,000,000 distinct keys, on both stores (minutes); BOUNDS='--keys 100000'
 	$(BIN)/python -m tests.cachefaults.bounds $(BOUNDS)
