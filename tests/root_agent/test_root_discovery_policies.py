@@ -100,8 +100,8 @@ class Asked:
 
 async def test_what_nobody_can_decide_is_shown_and_the_evaluator_is_not_waited_for_again_and_again() -> None:
     away = Asked(None)
-    found = await discover_admitted(INDEX, "roses", person(), away, "1", NOW, limit=5)
-    assert len(found.candidates) == 5 and {len(item.capabilities) for item in found.candidates} == {2}
+    found = await discover_admitted(INDEX, "roses", person(), away, "1", NOW, limit=20)
+    assert len(found.candidates) == 13 and {len(item.capabilities) for item in found.candidates} == {2}
     assert away.times <= discovery_admitted.AT_ONCE
 
 
