@@ -168,7 +168,7 @@ def served(*arguments: str, **settings: str) -> Iterator[Served]:
     )
     try:
         serving = Served(process, "", [])
-        url = serving.line_with("is ready at").rpartition(" ")[2].strip()
+        url = serving.line_with("is ready at").rpartition(" ")[2].strip().removesuffix('"}')
         yield Served(process, url, serving.said)
     finally:
         if process.poll() is None:

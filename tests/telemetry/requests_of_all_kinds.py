@@ -26,9 +26,10 @@ FEW = {"dataset": DATASET, "capability": "few"}
 
 @dataclass
 class Asked:
-    """What was asked: its name, the trace that it said where it may be believed, and the answer."""
+    """What was asked: its name, the trace that it ``offered``, once more where that may be believed, and the answer."""
 
     name: str
+    offered: str
     trace_id: str | None
     status: int
     body: str
@@ -115,7 +116,7 @@ class Kinds:
             self._next()
         response = ask()
         trace_id = self.client.trace_id if believed else None
-        self.asked.append(Asked(name, trace_id, response.status_code, response.text))
+        self.asked.append(Asked(name, self.client.trace_id, trace_id, response.status_code, response.text))
         return response
 
     def everything(self) -> None:

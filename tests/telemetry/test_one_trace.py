@@ -81,6 +81,7 @@ def test_who_is_turned_away_chooses_no_trace(seen: Seen) -> None:
     for asked in seen.kinds.asked:
         if asked.trace_id is None:
             assert asked.status in (200, 401, 404), asked.name
+            assert asked.offered not in seen.traces, asked.name
     unsaid = set(seen.traces) - set(seen.kinds.spans)
     for trace_id in unsaid:
         (span,) = seen.traces[trace_id]
