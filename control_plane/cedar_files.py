@@ -7,6 +7,7 @@ used twice, an unknown annotation, an expression the schema does not type.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ import cedarpy
 
 from contract.canonical import sha256_hex
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import read_bounded
+from contract.ids import is_name_of_record
 from contract.scope import ScopeError
 from control_plane.cedar_text import Statement, line_of, statements
 from control_plane.obligations import ObligationTemplate, parse_annotations
@@ -27,7 +30,7 @@ _POLICY_ID: Final = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
 _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _ANNOTATIONS: Final = frozenset({"id", "description", "rows", "columns", "mask", "stale"})
 _OBLIGING: Final = frozenset({"rows", "columns", "mask", "stale"})
-_RULE_PREFIX: Final = "AD-POL-"
+RULE_PREFIX: Final = "AD-POL-"
 _ACTION: Final = re.compile(r' (?:in context )?for Action::"[^"]*"')
 _FOLLOWS: Final = "unable to find an applicable action"
 _UNKNOWN_ACTION: Final = re.compile(r'unrecognized action `Action::"([^"`]{1,256})"`')
@@ -195,10 +198,10 @@ def _untyped(file: str, result: cedarpy.ValidationResult, written: Mapping[str, 
 def _policy(file: str, document: Mapping[str, Any], line: int | None) -> Policy:
     annotations: Mapping[str, Any] = document.get("annotations", {})
     policy_id = annotations.get("id") or ""
-    if not _POLICY_ID.fullmatch(policy_id):
+    if not _POLICY_ID.fullmatch(policy_id) or not is_name_of_record(policy_id):
         raise policy_fault(file, 'every policy needs an id such as @id("BPD-DATA-014")', line)
-    if policy_id.startswith(_RULE_PREFIX):
-        raise policy_fault(file, f'@id("{policy_id}"): ids starting {_RULE_PREFIX} belong to the admission rules', line)
+    if policy_id.startswith(RULE_PREFIX):
+        raise policy_fault(file, f'@id("{policy_id}"): ids starting {RULE_PREFIX} belong to the admission rules', line)
     unknown = sorted(set(annotations) - _ANNOTATIONS)
     if unknown:
         known = f"{policy_id}: unknown annotation @{unknown[0]}; known: {_listed(_ANNOTATIONS)}"
@@ -253,7 +256,7 @@ def read_version(folder: Path, name: str = "version", *, within: str = "") -> st
     version = _read(folder / name, f"{within}{name}", faults).strip()
     if faults:
         raise faults[0]
-    if not _VERSION.fullmatch(version):
+    if not _VERSION.fullmatch(version) or not is_name_of_record(version):
         raise policy_fault(f"{within}{name}", "must hold one version, for example 2026.09.01")
     return version
 
@@ -278,13 +281,11 @@ def _schema(folder: Path, within: str, faults: list[PolicyFault]) -> tuple[cedar
 def _read(path: Path, name: str, faults: list[PolicyFault]) -> str:
     """The text of a file, empty where it cannot be read."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_POLICY_BYTES + 1)
-        if len(data) <= MAX_POLICY_BYTES:
-            return data.decode("utf-8")
-        faults.append(policy_fault(name, f"is larger than {MAX_POLICY_BYTES} bytes"))
+        return read_bounded(path, MAX_POLICY_BYTES).decode("utf-8")
     except OSError as error:
-        faults.append(policy_fault(name, f"cannot be read: {error.strerror}"))
+        too_large = error.errno == errno.EFBIG
+        why = f"is larger than {MAX_POLICY_BYTES} bytes" if too_large else f"cannot be read: {error.strerror}"
+        faults.append(policy_fault(name, why))
     except UnicodeDecodeError:
         faults.append(policy_fault(name, "is not UTF-8"))
     return ""

@@ -188,8 +188,12 @@ class HttpEvaluator:
 
     async def _exchange(self, question: dict[str, Any]) -> tuple[int, bytes]:
         body = bytearray()
-        async with self._http().stream("POST", self._url, json=question) as response:
-            async for chunk in response.aiter_bytes():
+        # Without an encoding, so that what is bounded is what comes, and not what it would become.
+        headers = {"Accept-Encoding": "identity"}
+        async with self._http().stream("POST", self._url, json=question, headers=headers) as response:
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise EvaluatorUnavailable("the policy server's answer is encoded although no encoding was asked for")
+            async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MAX_ANSWER_BYTES:
                     raise EvaluatorUnavailable("the policy server's answer is too large")

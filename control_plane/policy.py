@@ -17,10 +17,10 @@ from typing import Any, Final, Self
 
 import cedarpy
 
-from contract.ids import is_slug
+from contract.ids import is_name_of_record, is_slug
 from contract.principal import Principal
 from contract.scope import Obligations, ScopeError, Sensitivity
-from control_plane.cedar_files import Policy
+from control_plane.cedar_files import RULE_PREFIX, Policy
 from control_plane.cedar_people import Known, People
 from control_plane.cedar_request import cedar_request, policy_set
 from control_plane.cedar_versions import read_policies
@@ -130,8 +130,11 @@ class PolicyAnswer:
     def __post_init__(self) -> None:
         if (self.outcome in _NAMED) != bool(self.policy_id):
             raise ValueError("a permit or a forbid names its policy, and nothing else does")
-        if not self.policy_version:
-            raise ValueError("an answer states its policy version")
+        # Of what no row may name nothing could be recorded: neither who was granted nor who was refused.
+        if not all(is_name_of_record(name) for name in (self.policy_version, self.policy_id or self.policy_version)):
+            raise ValueError("policy_id and policy_version are printable ASCII without blanks, 200 characters at most")
+        if self.policy_id is not None and self.policy_id.startswith(RULE_PREFIX):
+            raise ValueError(f"ids starting {RULE_PREFIX} belong to the admission rules")
         if len(self.attributes) > MAX_ATTRIBUTES or not all(is_slug(name) for name in self.attributes):
             raise ValueError(f"attributes are at most {MAX_ATTRIBUTES} names")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from contract.scope import CONSTRAINT_KINDS, MAX_SET_SIZE, MAX_STALE_S, Mask
+from control_plane.cedar_files import RULE_PREFIX
 from control_plane.descriptor_schema import DIALECT
 from control_plane.policy import MAX_ATTRIBUTES, Outcome
 from control_plane.policy_input import PolicyInput
@@ -66,6 +67,7 @@ _OBLIGATIONS: Final[dict[str, Any]] = {
         "stale_s": {"type": "integer", "minimum": 0, "maximum": MAX_STALE_S},
     },
 }
+_NAMED_IN_EVIDENCE: Final = "(?!.*eyJ)[!-~]{1,200}$"
 _RESULT: Final[dict[str, Any]] = {
     "type": "object",
     "description": "The decision document. Anything else is EVALUATOR_UNAVAILABLE, and nothing runs.",
@@ -73,8 +75,16 @@ _RESULT: Final[dict[str, Any]] = {
     "additionalProperties": False,
     "properties": {
         "outcome": {"enum": [outcome.value for outcome in Outcome]},
-        "policy_id": {"type": ["string", "null"], "description": "Of the policy that decided; null where none did."},
-        "policy_version": {"type": "string", "minLength": 1, "description": "Of the policies, on every answer."},
+        "policy_id": {
+            "type": ["string", "null"],
+            "pattern": f"^(?!{RULE_PREFIX}){_NAMED_IN_EVIDENCE}",
+            "description": "Of the policy that decided; null where none did.",
+        },
+        "policy_version": {
+            "type": "string",
+            "pattern": f"^{_NAMED_IN_EVIDENCE}",
+            "description": "Of the policies, on every answer.",
+        },
         "obligations": _OBLIGATIONS,
         "detail": {"description": "For the operator of the server; never sent on."},
         "attributes": {
@@ -85,7 +95,7 @@ _RESULT: Final[dict[str, Any]] = {
         },
     },
     "if": {"properties": {"outcome": {"enum": list(_NAMED)}}},
-    "then": {"properties": {"policy_id": {"type": "string", "minLength": 1}}},
+    "then": {"properties": {"policy_id": {"type": "string"}}},
     "else": {"properties": {"policy_id": {"type": "null"}}},
 }
 

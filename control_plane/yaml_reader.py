@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import yaml
 
+from contract.files import read_bounded
 from contract.ids import is_slug
 
 MAX_FILE_BYTES: Final = 1_000_000
@@ -102,12 +104,11 @@ def read_document(path: Path) -> Document:
     Raises ``UnreadableFile`` for anything else, a missing file included; never ``OSError``.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = read_bounded(path, MAX_FILE_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise UnreadableFile(f"is larger than {MAX_FILE_BYTES} bytes") from error
         raise UnreadableFile(f"cannot be read: {error.strerror or 'input error'}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise UnreadableFile(f"is larger than {MAX_FILE_BYTES} bytes")
     return parse_document(data)
 
 
