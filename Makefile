@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo test-evidence races test-hostile test-adversarial mutants conformance conformance-mutants bench lock
+.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-postgres test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo test-evidence races test-hostile test-adversarial mutants conformance conformance-mutants bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -50,6 +50,9 @@ format: setup ## what ruff can put right by itself
 
 wheel-test: setup ## the demo from the built wheel, in an environment without this folder
 	$(BIN)/python -m pytest -m wheel_demo tests/project
+
+test-postgres: setup ## the ledger on a real PostgreSQL server: the contract of its stores, killed servers, accounts
+	$(BIN)/python -m pytest -m live tests/postgres
 
 test-bigquery: setup ## the BigQuery engine against an emulator, in an environment of its own; TESTS='-k cancel'
 	$(BIN)/python -m tests.bigquery.emulator $(TESTS)
@@ -98,7 +101,7 @@ bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks
 
 lock: setup ## the locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for newer versions
-	$(COMPILE) $(UPGRADE) --extra dev --extra bigquery --extra mcp --extra otel --extra oracle pyproject.toml -o requirements.lock
+	$(COMPILE) $(UPGRADE) --extra dev --extra bigquery --extra mcp --extra otel --extra postgresql --extra oracle pyproject.toml -o requirements.lock
 	$(COMPILE) --constraint requirements.lock pyproject.toml -o deploy/requirements-runtime.lock
 	$(COMPILE) --constraint requirements.lock --extra bigquery pyproject.toml -o deploy/requirements-runtime-bigquery.lock
 	echo 'hatchling' | $(COMPILE) --constraint requirements.lock - -o deploy/requirements-build.lock

@@ -79,6 +79,9 @@ class Settings(BaseSettings):
     state_url: _StoreUrl | None = Field(
         default=None, description="State store: redis(s)://… ; default: SQLite in home."
     )
+    ledger_url: SecretStr | None = Field(
+        default=None, description="The ledger: postgresql://… (extra postgresql); default: SQLite in home."
+    )
     cache_url: _StoreUrl | None = Field(
         default=None, description="Result cache: redis(s)://… ; default: SQLite in home."
     )

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,10 +93,14 @@ class Lifecycle:
         admin, metrics = admin_token(settings), metrics_token(settings, Component.REMOTE_AGENT)
         trust = load_trust(settings.trust_path)
         traces = open_traces(Component.REMOTE_AGENT, "dataset-agent", version=release())
-        state = open_state(settings)
-        stamps = await asyncio.to_thread(stamps_of, settings.datasets)
-        try:
+        async with AsyncExitStack() as opened:  # what is open where a later one cannot be opened
+            state = open_state(settings)
+            opened.push_async_callback(state.close)
+            ledger = open_ledger(settings, signer, trust)
+            opened.callback(ledger.close)
+            stamps = await asyncio.to_thread(stamps_of, settings.datasets)
             world = await load_world(settings, generation=generation, mask_key=mask_key)
+            opened.push_async_callback(close_world, world)
             service = Service(
                 agent_id=settings.agent_id,
                 world=world,
@@ -105,7 +109,7 @@ class Lifecycle:
                 state=state,
                 cache=open_cache(settings),
                 mask_id=mask_id(mask_key),
-                ledger=open_ledger(settings, signer, trust),
+                ledger=ledger,
                 max_result_bytes=settings.max_result_bytes,
                 cache_enabled=settings.cache_enabled,
                 call_timeout=settings.call_timeout,
@@ -118,9 +122,7 @@ class Lifecycle:
                 measures=_measures(siblings),
                 traces=traces,
             )
-        except BaseException:
-            await state.close()
-            raise
+            opened.pop_all()
         if writer is not None:
             service.ledger.use(writer)
         service.limiter.exceeded = lambda over: service.measures.limited(over.kind, over.what)

@@ -7,6 +7,7 @@ import time
 from contract.settings import Settings
 from contract.signing import Signer
 from evidence.ledger import Ledger
+from evidence.opening import open_own
 from evidence.row import Side
 from grants.trust import Trust
 
@@ -18,13 +19,8 @@ def open_ledger(settings: Settings, signer: Signer, trust: Trust, *, serves: boo
     """
     folder = settings.home / "remote"
     own = trust.agent(settings.agent_id)
-    ledger = Ledger.open(
-        folder / "ledger.sqlite",
-        signer,
-        subject_key_path=folder / "subjects.sqlite",
-        now=time.time(),
-        retired=own.every_key if own else (),
-    )
+    retired = own.every_key if own else ()
+    ledger = open_own(settings, settings.agent_id, folder, signer, now=time.time(), retired=retired)
     if serves:
         try:
             ledger.attend(folder / "arrivals", side=Side.REMOTE, agent_id=settings.agent_id, now=time.time())

@@ -21,7 +21,7 @@ from control_plane.principals import load_directory
 from delegation.cards import CardBook
 from delegation.credentials import Assertions
 from delegation.http import open_http
-from evidence.ledger import Ledger
+from evidence.opening import open_own
 from evidence.row import Side
 from grants.key_store import KeyName
 from grants.signers import open_signer, reopen
@@ -64,10 +64,11 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         cards=CardBook(
             open_http(settings), assertions, private_network=settings.private_network, ttl=settings.card_ttl
         ),
-        ledger=Ledger.open(
-            settings.home / "root" / "ledger.sqlite",
+        ledger=open_own(
+            settings,
+            settings.root_id,
+            settings.home / "root",
             holder,
-            subject_key_path=settings.home / "root" / "subjects.sqlite",
             now=clock(),
             retired=own.every_key if own else (),
         ),

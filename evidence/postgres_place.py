@@ -1,0 +1,95 @@
+"""Reaching a PostgreSQL server: what a URL must say, and what a server must do to hold evidence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from contract.address import is_loopback
+from evidence.store import StoreFault
+
+_CONNECT_S: Final = 5
+_SESSION: Final = (
+    "SET synchronous_commit = on",
+    "SET statement_timeout = '10s'",
+    # Whoever holds the write lock and hangs loses it.
+    "SET idle_in_transaction_session_timeout = '10s'",
+    "SET standard_conforming_strings = on",
+)
+_PROVEN: Final = frozenset({"verify-full", "verify-ca"})
+_OLDEST: Final = 140_000
+Connection = psycopg.Connection[tuple[object, ...]]
+
+
+def check_url(url: str) -> None:
+    """Raises ``ValueError`` where it is no URL of a server, or leads over a network to one that need not prove itself."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise ValueError("a ledger's URL begins with postgresql://")
+    try:
+        told = conninfo_to_dict(url)
+    except psycopg.Error:  # its text may quote a password
+        raise ValueError("it is no URL of a PostgreSQL server") from None
+    hosts = [host for name in ("host", "hostaddr") if told.get(name) for host in str(told[name]).split(",")]
+    if not hosts or "service" in told:
+        raise ValueError("it must say its host: a name, or the folder of a socket (?host=/run/postgresql)")
+    if told.get("sslmode") not in _PROVEN and not all(_is_here(host) for host in hosts):
+        raise ValueError("a server elsewhere has to prove itself: add sslmode=verify-full (and sslrootcert)")
+
+
+def place_of(url: str) -> str:
+    """Host and database, for people; no user and no secret."""
+    told = conninfo_to_dict(url)
+    return f"postgresql://{told.get('host') or told.get('hostaddr') or ''}/{told.get('dbname') or ''}"
+
+
+def schema_of(agent_id: str) -> str:
+    """Where an agent's ledger lies in its database: each has its own."""
+    return "ledger_" + hashlib.sha256(agent_id.encode()).hexdigest()[:16]
+
+
+def connect(url: str) -> Connection:
+    """In autocommit mode, every commit synced. Raises ``psycopg.Error``."""
+    connection: Connection = psycopg.connect(
+        url, autocommit=True, connect_timeout=_CONNECT_S, application_name="dataset-agent"
+    )
+    try:
+        for statement in _SESSION:
+            connection.execute(statement)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_durable(connection: Connection) -> None:
+    """Raises ``StoreFault`` where the server may lose what it said is committed, or only follows another."""
+    if connection.info.server_version < _OLDEST:
+        raise StoreFault("the server is older than PostgreSQL 14")
+    row = connection.execute(
+        "SELECT current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery()"
+    ).fetchone()
+    if row != ("on", "on", False):
+        raise StoreFault(
+            "the server follows another one"
+            if row is not None and row[2]
+            else "the server does not sync what it commits: set fsync and full_page_writes to on"
+        )
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """A server's fault as ``StoreFault``: its kind, and nothing that it quotes."""
+    try:
+        yield
+    except psycopg.Error as error:
+        state = f" {error.sqlstate}" if error.sqlstate else ""
+        raise StoreFault(f"PostgreSQL: {type(error).__name__}{state}") from error
+
+
+def _is_here(host: str) -> bool:
+    return host.startswith(("/", "@")) or is_loopback(host)
