@@ -129,7 +129,7 @@ def _read(text: str) -> Held:
     """Raises ``StoreUnavailable`` for what is no record of ours."""
     try:
         told = json.loads(text)
-        if type(told) is not dict or set(told) != _MEMBERS or type(told["version"]) is not int:
+        if set(told) != _MEMBERS or type(told["version"]) is not int:
             raise ValueError("not a record")
         texts = [told[name] for name in ("id", "task", "owner", "sealed")]
         until = float(told["until"])

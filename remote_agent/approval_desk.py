@@ -10,7 +10,7 @@ too late, by a blink, gets a row that says that nothing came of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,7 +20,6 @@ from approvals.book import ApprovalBook, Kept
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import new_id
 from contract.principal import Principal
-from contract.schema import Parameter
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, Review, decide
 from control_plane.approving import decide_approver
@@ -104,7 +103,9 @@ class ApprovalDesk:
             case = await self._case(approval_id, token, world)
             _check(case.decision)
             told = self._done(case.approval, case, None)
-            parameters = [one.model_dump(mode="json", exclude_unset=True) for one in _declared(case)]
+            parameters = [
+                one.model_dump(mode="json", exclude_unset=True) for one in _capability(case).descriptor.parameters
+            ]
             return told | {"approval": told["approval"] | {"parameters": parameters}}
 
     async def _approve(self, approval_id: str, token: str, edits: Mapping[str, Any], why: str) -> dict[str, Any]:
@@ -257,12 +258,6 @@ class ApprovalDesk:
         }
 
 
-def _declared(case: _Case) -> Sequence[Parameter]:
-    served = case.world.datasets.get(case.approval.asked.dataset)
-    found = served.descriptor.capability(case.approval.asked.capability) if served else None
-    return () if found is None else found.parameters
-
-
 async def _told(work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     try:
         return await work
@@ -271,11 +266,9 @@ async def _told(work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _capability(case: _Case) -> ServedCapability:
-    served = case.world.datasets.get(case.approval.asked.dataset)
-    found = served.capabilities.get(case.approval.asked.capability) if served else None
-    if found is None:
-        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves the capability no more")
-    return found
+    """What is to be approved; who was permitted to approve it was permitted that of something served."""
+    asked = case.approval.asked
+    return case.world.datasets[asked.dataset].capabilities[asked.capability]
 
 
 def _check(decision: Decision) -> None:

@@ -224,7 +224,8 @@ class GovernedRequestHandler(NoPushNotifications):
             if message.task_id in self._running:
                 self._owned(caller.owner, message.task_id)
                 raise UnsupportedOperationError(message="the task is being answered: wait for it or cancel it")
-            check_follow_up(message, earlier := self._owned(caller.owner, message.task_id))
+            earlier = self._owned(caller.owner, message.task_id)
+            check_follow_up(message, earlier)
         task_id = message.task_id or self._siblings.new_task_id()
         context_id = message.context_id = message.context_id or new_id("ctx")
         further = None
@@ -286,7 +287,6 @@ class GovernedRequestHandler(NoPushNotifications):
         """Remember a task again that waits for an approval, where this process does not know it (any more)."""
         if not task_id or task_id in self._running:
             return
-        check_id(task_id)
         self._siblings.route(task_id)
         owner = caller_of(context).owner
         if self._tasks.find(owner, task_id) is None:

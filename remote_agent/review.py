@@ -19,6 +19,7 @@ from contract.grant import VerifiedGrant
 from contract.ids import new_id
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from evidence.row import rfc3339
+from queries.bind import Bound
 from remote_agent.accounting import refuse
 from remote_agent.cancelling import past_cancelling
 from remote_agent.outcome import Answer, BoundCall, Request, Trail
@@ -103,13 +104,13 @@ async def _put_off(
         return await _told(stop, call, call.review, trail, service)
     if len(grant.jtis) > _DIRECT:
         raise stop  # an agent in the middle could not send it again
-    return await past_cancelling(_ask(stop, call, grant, trail, service))
+    return await past_cancelling(_ask(stop, call, call.parts()[2], grant, trail, service))
 
 
-async def _ask(stop: NotGranted, call: BoundCall, grant: VerifiedGrant, trail: Trail, service: Service) -> Answer:
+async def _ask(
+    stop: NotGranted, call: BoundCall, bound: Bound, grant: VerifiedGrant, trail: Trail, service: Service
+) -> Answer:
     """Keep a new approval that waits, and record the decision that it is of. None is left without its row."""
-    if call.bound is None:
-        raise stop
     request, decision_id = trail.request, new_id("dec")
     invocation = grant.rctx.get("invocation_id")
     origin = Origin(
@@ -121,7 +122,7 @@ async def _ask(stop: NotGranted, call: BoundCall, grant: VerifiedGrant, trail: T
         invocation_id=str(invocation) if invocation else None,
         root_jti=grant.root_jti,
     )
-    kept = await service.approvals.ask(requester_of(grant), _asked(call, call.bound.canonical), origin, service.clock())
+    kept = await service.approvals.ask(requester_of(grant), _asked(call, bound.canonical), origin, service.clock())
     stopped = await refuse(_Outstanding(stop, decision_id), trail, service)
     if stopped.receipt is None:  # it could not be recorded, so nobody may approve it
         await service.approvals.withdraw(kept)

@@ -168,7 +168,17 @@ async def test_a_server_that_is_away_is_unavailable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["no json", "[]", '{"id":"apr-1"}', '{"id":1,"task":"t","owner":"o","version":1,"until":1,"sealed":"s"}']
+    "text",
+    [
+        "no json",
+        "[]",
+        "7",
+        '{"id":"apr-1"}',
+        '{"id":1,"task":"t","owner":"o","version":1,"until":1,"sealed":"s"}',
+        '{"id":"i","task":"t","owner":"o","version":"1","until":1,"sealed":"s"}',
+        '{"id":"i","task":"t","owner":"o","version":1,"until":1e999,"sealed":"s"}',
+        '{"id":"i","task":"t","owner":"o","version":1,"until":1,"sealed":"s","state":"approved"}',
+    ],
 )
 async def test_what_another_program_wrote_is_not_read(valkey: ValkeyServer, text: str, tmp_path: Path) -> None:
     agent = f"{AGENT}:{tmp_path.name}"

@@ -222,8 +222,9 @@ def test_an_earlier_secret_opens_what_it_closed() -> None:
     held = make_seal().close(make_approval(), version=1, until=NOW, owner="o")
     rotated = Seal(AGENT, [b"n" * 32, b"s" * 32])
     assert rotated.open(held) == make_approval()
-    with pytest.raises(ValueError, match="32 bytes"):
-        Seal(AGENT, [])
+    for secrets in ([], [b"s" * 31], [b"s" * 32, b""]):
+        with pytest.raises(ValueError, match="32 bytes"):
+            Seal(AGENT, secrets)
 
 
 # the book

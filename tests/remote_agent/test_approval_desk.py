@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
 from approvals.approval import State
+from contract.errors import DatasetAgentError
 from contract.verdict import NotGranted, Reason
+from control_plane.identity import issue_identity
 from dataset_agent.login import identity_token
+from grants.key_files import FileSigner
+from remote_agent.admin_approvals import served_desk
 from remote_agent.approval_desk import ApprovalDesk
+from remote_agent.approvers import Approvers
 from tests.remote_agent.long_world import Client, Held, held
 from tests.remote_agent.review_world import (
     DATASET,
@@ -234,6 +240,9 @@ def test_a_token_that_is_not_an_approvers_opens_nothing(agent: RunningAgent, rpc
         ("approve", {"id": "apr-unknown", "person": "TOKEN"}, 404),
         ("approve", {"id": "apr-unknown"}, 400),
         ("approve", {"id": 7, "person": "TOKEN"}, 400),
+        ("show", {"id": "", "person": "TOKEN"}, 400),
+        ("show", {"id": "ID", "person": "t" * 16_385}, 400),
+        ("deny", {"id": "ID", "person": "TOKEN", "why": 5}, 400),
         ("approve", {"id": "ID", "person": "TOKEN", "edits": []}, 400),
         ("approve", {"id": "ID", "person": "TOKEN", "why": "w" * 501}, 400),
         ("approve", {"id": "ID", "person": "TOKEN", "confirmed": True}, 400),
@@ -250,6 +259,56 @@ def test_a_request_that_is_none_is_refused(
         told["ID"] = approval_of(agent, ask(rpc, **A)).id
     given = {name: told.get(value, value) if isinstance(value, str) else value for name, value in body.items()}
     assert at_door(agent, what, given).status_code == status
+
+
+def test_the_list_takes_a_flag_and_nothing_else(agent: RunningAgent) -> None:
+    for params, status in (({"all": "true"}, 200), ({"all": "yes"}, 400), ({"every": "true"}, 400)):
+        assert at_door(agent, "list", **params).status_code == status
+
+
+def test_a_reason_that_is_too_long_is_refused_before_anything_is_recorded(agent: RunningAgent, rpc: Client) -> None:
+    approval_id = approval_of(agent, ask(rpc, **A)).id
+    service = agent.lifecycle.service
+    desk = served_desk(service, Approvers(agent.settings, lambda: service.trust))
+    before = len(agent.rows())
+    with pytest.raises(DatasetAgentError, match="at most 500"):
+        agent.run(desk.deny(approval_id, token(agent), why="w" * 501))
+    assert rows_since(agent, before) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "subject", "code"),
+    [
+        ({"dev_issuer": False}, "u-clin-01", "remote_agent.approvals.nobody"),
+        ({"issuer_url": "https://other.example"}, "u-clin-01", "remote_agent.approvals.nobody"),
+        ({}, "u-nobody", None),
+        ({}, "u-clin-01", ""),
+    ],
+)
+async def test_only_a_person_of_the_directory_by_a_token_that_is_accepted_here_is_an_approver(
+    agent: RunningAgent, settings: dict[str, Any], subject: str, code: str | None
+) -> None:
+    """``code`` is of the fault, ``None`` of a person whom the directory does not know, empty of an approver."""
+    service = agent.lifecycle.service
+    given = agent.settings.model_copy(update=settings)
+    people = Approvers(given, lambda: service.trust)
+    signer = FileSigner.load(agent.settings.issuer_dir / "identity.jwk")
+    now = service.clock()
+    shown = issue_identity(
+        signer, issuer_url=agent.settings.issuer_url, subject=subject, audience=agent.settings.agent_id, now=now
+    )
+    verifying = people.verified(shown, service.world.directory, now)
+    if code == "":
+        assert (await verifying).name == APPROVER
+    elif code is None:
+        with pytest.raises(NotGranted) as stop:
+            await verifying
+        assert stop.value.reason is Reason.UNKNOWN_PRINCIPAL
+    else:
+        with pytest.raises(DatasetAgentError) as fault:
+            await verifying
+        assert fault.value.code == code
+    await people.close()
 
 
 def test_the_end_of_an_id_is_enough_where_it_is_one(agent: RunningAgent, rpc: Client) -> None:
@@ -275,8 +334,6 @@ def test_what_would_be_refused_to_its_requester_now_cannot_be_approved(
         def find(self, issuer: str, subject: str) -> Any:
             return self._principal if subject == "u-eng-01" else directory.find(issuer, subject)
 
-    from dataclasses import replace
-
     engineer = directory.named("process_engineer")
     assert engineer is not None
     for principal, reason in (
@@ -297,8 +354,6 @@ def test_a_template_that_was_changed_since_cannot_be_approved(
     inner = ApprovalDesk._case
 
     async def changed(self: Any, *args: Any) -> Any:
-        from dataclasses import replace
-
         case = await inner(self, *args)
         approval = case.approval.model_copy(
             update={"asked": case.approval.asked.model_copy(update={"template_digest": "f" * 64})}

@@ -90,6 +90,16 @@ def test_it_waits_for_a_person_and_nothing_runs(client: Client, counted: Held) -
     assert counted.began == 0
 
 
+def test_who_asks_spends_the_leaf_also_where_it_waits(rpc: Client, counted: Held) -> None:
+    part = rpc.call(A)
+    grant = rpc.leaf_for(part)
+    task, replayed = rpc.send(part, grant), rpc.send(part, grant)
+    assert [state_of(task), state_of(replayed)] == [WAITS, REJECTED]
+    assert reason_of(replayed) == "GRANT_REPLAYED"
+    asked = [one.task_id for one in rpc.agent.run(rpc.agent.lifecycle.service.approvals.all())]
+    assert replayed["id"] not in asked
+
+
 def test_what_is_remembered_of_it_holds_no_argument(rpc: Client) -> None:
     task = ask(rpc, **A)
     found = rpc.get(task["id"])
