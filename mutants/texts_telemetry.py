@@ -27,7 +27,7 @@ TELEMETRY: Final = (
     Text(_CONTEXT, "an id of zeros", "if trace_id == _NO_TRACE or span_id == _NO_SPAN:", "if False:"),
     Text(_CONTEXT, "what follows in the present version", '(version == "00" or rest[0] != "-")', 'rest[0] != "-"'),
     Text(_CONTEXT, "the version that is none", 'version == "ff" or ', ""),
-    Text("telemetry/door.py", "a trace that anybody chooses", "with self._traces.begin(", "take_in(scope[\"headers\"])\n        with self._traces.begin("),
+    Text("telemetry/door.py", "a trace that anybody chooses", "with self._traces.begin(", "__import__(\"contract.tracing\").tracing.take_in(scope[\"headers\"])\n        with self._traces.begin("),
     Text(_LOGS, "the text of a fault in a line", "(type(fault).__name__, *places)", "(repr(fault), *places)"),
     Text(_LOGS, "the words of a library", 'said = f"said at {_place(record.pathname, record.lineno)}"', "said = record.getMessage()"),
     Text(_LOGS, "the arguments of a library", 'f"{str(record.msg).strip()} (', 'f"{record.getMessage().strip()} ('),
@@ -39,5 +39,4 @@ TELEMETRY: Final = (
     Text("telemetry/environment.py", "a sampler that is none", "if sampler not in SAMPLERS:", "if False:"),
     Text("telemetry/environment.py", "a share that is none", "if not 0.0 <= ratio <= 1.0:", "if False:"),
     Text("telemetry/sampling.py", "a caller who chooses", "if follows and parent is not None:", "if parent is not None:"),
-    Text("delegation/trace.py", "tracestate that is passed on", "return {} if here is None else {TRACEPARENT: here.traceparent}", 'return {"tracestate": "x"}'),
 )  # fmt: skip
