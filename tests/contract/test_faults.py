@@ -34,9 +34,23 @@ def test_every_code_is_dotted_lower_case_and_none_is_a_leftover() -> None:
     assert wrong == {}
 
 
+STATUS = {
+    Category.INVALID_INPUT: 400,
+    Category.UNAUTHENTICATED: 401,
+    Category.FORBIDDEN: 403,
+    Category.NOT_FOUND: 404,
+    Category.CONFLICT: 409,
+    Category.TIMEOUT: 504,
+    Category.RATE_LIMITED: 429,
+    Category.UNAVAILABLE: 503,
+    Category.CONFIGURATION: 500,
+    Category.INTERNAL: 500,
+}
+
+
 def test_every_category_has_one_status_and_exactly_three_may_be_tried_again() -> None:
     faults = [DatasetAgentError(Component.COMMAND, category, "command.test", "do this") for category in Category]
-    assert all(400 <= fault.http_status_code() <= 599 for fault in faults)
+    assert {fault.category: fault.http_status_code() for fault in faults} == STATUS
     retryable = {fault.category for fault in faults if fault.is_retryable}
     assert retryable == {Category.RATE_LIMITED, Category.UNAVAILABLE, Category.TIMEOUT}
     assert {fault.category for fault in faults if fault.is_not_found} == {Category.NOT_FOUND}

@@ -19,6 +19,7 @@ from contract.ids import new_id
 from grants.client import client_assertion
 from grants.derive import derive, header_value
 from grants.mint import mint_discovery
+from remote_agent.card import CARD_FILE
 from tests.running_agent import COMPARE, Asker, RunningAgent, decision_of, task_of
 
 DATASET, CAPABILITY = "purification-batches", "compare_batches"
@@ -105,6 +106,20 @@ def test_the_public_card_verifies_with_the_pinned_key_and_shows_no_restricted_da
     assert "clinical" not in json.dumps(card)
     skills = {skill["id"] for skill in card["skills"]}
     assert skills == {f"{d}.{c['name']}" for d, raw in described(card).items() for c in raw["capabilities"]}
+
+
+def test_the_served_card_is_the_file_but_for_what_is_filled_in_when_it_is_served(agent: RunningAgent) -> None:
+    """Addresses, skills, the signature and the extension's parameters; everything else is said once, in the file."""
+    written, served = json.loads(CARD_FILE.read_text(encoding="utf-8")), card_of(agent)
+    assert set(served) - set(written) == {"supportedInterfaces", "skills", "signatures"}
+    for interface in served.pop("supportedInterfaces"):
+        assert interface["url"].rstrip("/") == agent.url
+    for extension in served["capabilities"]["extensions"]:
+        extension.pop("params", None)
+    # protobuf leaves out what is false
+    written["capabilities"] = {name: held for name, held in written["capabilities"].items() if held is not False}
+    served["capabilities"] = {name: held for name, held in served["capabilities"].items() if held is not False}
+    assert {name: served[name] for name in written} == written
 
 
 def test_the_card_claims_what_the_agent_does_and_nothing_else(agent: RunningAgent) -> None:
