@@ -89,9 +89,11 @@ class McpDoor:
         if self._served(dataset) is None:
             raise _fault(Category.NOT_FOUND, "dataset", "no dataset is served behind MCP at this address")
         try:
-            parse_json(scope[BODY], limit=len(scope[BODY]))
+            message = parse_json(scope[BODY], limit=len(scope[BODY]))
         except InvalidJson as error:  # the SDK's reader takes the last of two members of one name
             raise _fault(Category.INVALID_INPUT, "body", f"the body is not acceptable: {error}") from error
+        if not _is_one_message(message):  # the SDK would say so by quoting it
+            raise _fault(Category.INVALID_INPUT, "body", "the body is not one request or notification of JSON-RPC 2.0")
         grants = tuple(value.decode("latin-1") for name, value in scope["headers"] if name == _GRANT)
         headers = [pair for pair in scope["headers"] if pair[0] != _GRANT]
         inner = {**scope, "headers": headers, _GRANTS: PresentedGrants(grants), _DATASET: dataset}
@@ -162,6 +164,14 @@ class McpDoor:
             return canonical_json({"dataset": dataset, "capability": capability, "arguments": arguments})
         except InvalidJson:
             return b""
+
+
+def _is_one_message(value: Any) -> bool:
+    """Whether a body is one JSON-RPC 2.0 request or notification. Several at once are none: a leaf is for one call."""
+    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0" or not isinstance(value.get("method"), str):
+        return False
+    named = "id" not in value or type(value["id"]) in (str, int)
+    return named and isinstance(value.get("params", {}), dict | None)
 
 
 def _listed(tools: Sequence[Tool]) -> types.ListToolsResult:
