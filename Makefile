@@ -101,7 +101,7 @@ bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks
 
 lock: setup ## the locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for newer versions
-	$(COMPILE) $(UPGRADE) --extra dev --extra bigquery --extra mcp --extra otel --extra postgresql --extra oracle pyproject.toml -o requirements.lock
+	$(COMPILE) $(UPGRADE) --extra dev --extra bigquery --extra mcp --extra analytics --extra otel --extra postgresql --extra oracle pyproject.toml -o requirements.lock
 	$(COMPILE) --constraint requirements.lock pyproject.toml -o deploy/requirements-runtime.lock
 	$(COMPILE) --constraint requirements.lock --extra bigquery pyproject.toml -o deploy/requirements-runtime-bigquery.lock
 	echo 'hatchling' | $(COMPILE) --constraint requirements.lock - -o deploy/requirements-build.lock

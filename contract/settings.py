@@ -216,6 +216,13 @@ class Settings(BaseSettings):
     model: str | None = Field(default=None, description="A model that proposes the typed intent; default: none.")
     workers: int = Field(default=1, ge=1, le=64, description="Processes that serve one dataset agent together.")
     host: str = Field(default="127.0.0.1", description="Bind address of serve, root and policy serve.")
+    analytics_table: (
+        Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{4,62}[a-z0-9](\.[A-Za-z0-9_]{1,300}){2}$")] | None
+    ) = Field(
+        default=None,
+        description="BigQuery table, project.dataset.table, that the root agent counts askings in; default: none.",
+    )
+    analytics_location: str = Field(default="US", pattern=r"^[A-Za-z0-9-]{2,40}$", description="Where that table is.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="WARNING", description="Log level.")
     log_format: Literal["text", "json"] = Field(default="text", description="Form of log lines.")
 

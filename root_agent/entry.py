@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Final
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
@@ -42,12 +43,12 @@ _NO_PERSON: Final = (
 )
 
 
-def build_app(service: Callable[[], Service], desk: Desk) -> App:
-    """The ADK application: the workflow and, first, the policy plugin."""
+def build_app(service: Callable[[], Service], desk: Desk, further: Sequence[BasePlugin] = ()) -> App:
+    """The ADK application: the workflow and, first, the policy plugin; ``further`` ones come after it."""
     refuse_content_capture(Component.ROOT_AGENT)
     quiet_content_loggers()
     plugin = DatasetPolicyPlugin(lambda context: begin(context, service, desk))
-    return App(name=str(APP_NAME), root_agent=build_workflow(Nodes(desk, service)), plugins=[plugin])
+    return App(name=str(APP_NAME), root_agent=build_workflow(Nodes(desk, service)), plugins=[plugin, *further])
 
 
 def begin(context: InvocationContext, service: Callable[[], Service], desk: Desk) -> str | None:
@@ -79,7 +80,7 @@ class RootAgent:
         self.service = service
         self._desk = Desk()
         self._sessions = InMemorySessionService()
-        self._runner = open_runner(build_app(lambda: self.service, self._desk), self._sessions)
+        self._runner = open_runner(build_app(lambda: self.service, self._desk, service.analytics), self._sessions)
 
     async def ask(
         self,
@@ -198,7 +199,7 @@ class RootAgent:
         await self._forget(ended)
         if ended.answer is not None:
             return ended.answer
-        stop = NotGranted(reason, message).decision(self.service.world.policy_version)
+        stop = NotGranted(reason, message).decision(ended.world_in(self.service).policy_version)
         finish = path.record_stop if ended.evidence is None else path.explain_response
         ended = await finish(ended.stopped(stop), self.service)
         return ended.answer or Answer(ended, stop)

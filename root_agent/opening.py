@@ -30,6 +30,7 @@ from grants.trust import Trust, TrustedAgent, load_trust
 from metrics.common import release
 from metrics.door import metrics_token
 from quota.opening import open_limiter
+from root_agent.analytics import analytics_plugins
 from root_agent.service import Service, World, pinned_holder
 from telemetry.export import open_traces
 
@@ -86,6 +87,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         zone=read_zone(settings.zone),
         metrics_token=metrics_token(settings, Component.ROOT_AGENT),
         metrics_at_home=not settings.production,
+        analytics=analytics_plugins(settings),
         limiter=open_limiter(settings, StateServer.reach),
         traces=open_traces(Component.ROOT_AGENT, "dataset-agent-root", version=release()),
         clock=clock,

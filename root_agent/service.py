@@ -73,7 +73,7 @@ class Service:
     left out of a question that others can answer. With an ``identity_provider`` no development
     token is accepted, whatever else is set. Times to live are seconds. ``zone`` is that of people who name none.
     With ``opaque_refusals`` a dataset that is hidden from a person is answered about as one that is not there.
-    ``limiter`` holds how often one person may ask. ``metrics_at_home`` says whether this machine may read the metrics without a token.
+    ``limiter`` holds how often one person may ask. ``analytics`` are plugins of its runner, after the policy's. ``metrics_at_home`` says whether this machine may read the metrics without a token.
     """
 
     root_id: str
@@ -102,6 +102,7 @@ class Service:
     finder: Finder = field(default_factory=Finder, repr=False)
     limiter: Limiter = field(default_factory=Limiter.unlimited, repr=False)
     traces: Traces = field(default_factory=Traces, repr=False)
+    analytics: tuple[Any, ...] = ()
     metrics_token: BearerToken | None = None
     metrics_at_home: bool = False
     clock: Callable[[], float] = time.time
@@ -131,12 +132,12 @@ class Service:
         )
         return RequestContext(who, subject)
 
-    def principal_of(self, person: RequestContext) -> Principal:
-        """The person in this service's own directory, the one authority on what they may do.
+    def principal_of(self, person: RequestContext, world: World | None = None) -> Principal:
+        """The person in this service's own directory, or in that of ``world``: the one authority on what they may do.
 
         Raises ``NotGranted`` UNKNOWN_PRINCIPAL and PRINCIPAL_ATTRIBUTE_CONFLICT.
         """
-        principal = self.world.directory.find(person.issuer, person.subject)
+        principal = (world or self.world).directory.find(person.issuer, person.subject)
         if principal is None:
             raise NotGranted(Reason.UNKNOWN_PRINCIPAL, "the verified person is not in the directory")
         if principal.issuer != self.issuer_url:
