@@ -59,15 +59,15 @@ async def take(step: Step, asking: Asking, service: Service) -> Asking:
     try:
         return await step(asking, service)
     except NotGranted as stop:
-        return asking.stopped(stop.decision(service.world.policy_version))
+        return asking.stopped(stop.decision(asking.world_in(service).policy_version))
     except SignerUnavailable:  # the signer has logged how
         unsigned = NotGranted(Reason.KEYS_UNAVAILABLE, "a key of this agent cannot be used now, so nothing is signed")
-        return asking.stopped(unsigned.decision(service.world.policy_version))
+        return asking.stopped(unsigned.decision(asking.world_in(service).policy_version))
     except Exception as fault:
         # The text of an unforeseen fault may quote an argument or a row: only its type is logged.
         log.error("asking failed in %s with %s", getattr(step, "__name__", "a step"), type(fault).__name__)
         failed = NotGranted(Reason.EXECUTION_FAILED, "the root agent failed")
-        return asking.stopped(failed.decision(service.world.policy_version))
+        return asking.stopped(failed.decision(asking.world_in(service).policy_version))
 
 
 async def interpret_intent(asking: Asking, service: Service) -> Asking:
@@ -75,7 +75,8 @@ async def interpret_intent(asking: Asking, service: Service) -> Asking:
 
     Their meaning needs descriptors, so it is read in ``resolve_capability``.
     """
-    return replace(asking, principal=service.principal_of(asking.person))
+    world = service.world
+    return replace(asking, world=world, principal=service.principal_of(asking.person, world))
 
 
 async def discover_datasets(asking: Asking, service: Service) -> Asking:
@@ -84,7 +85,8 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
     if asking.principal is None or asking.wanted.question is None:
         return asking
     catalogue = await service.finder.over(asking.offered)
-    rules = (service.world.evaluator, service.world.policy_version, service.clock())
+    world = asking.world_in(service)
+    rules = (world.evaluator, world.policy_version, service.clock())
     found = await discover_admitted(
         catalogue.index, asking.wanted.question, asking.principal, *rules, limit=service.discovery_limit
     )
@@ -125,19 +127,20 @@ async def evaluate_admission(asking: Asking, service: Service) -> Asking:
     principal, target = asking.principal, asking.target
     if principal is None or target is None:
         raise NotGranted(Reason.INTENT_NOT_UNDERSTOOD, "nothing was resolved to be admitted")
+    world = asking.world_in(service)
     decision = await decide(
         AdmissionRequest(
             principal=principal,
             dataset=target.call.dataset,
             capability=target.call.capability,
             descriptor=target.descriptor,
-            policy_version=service.world.policy_version,
+            policy_version=world.policy_version,
             now=service.clock(),
             max_age_s=asking.wanted.max_age_s,
             schema_version=asking.wanted.schema_version,
             review=Review.ELSEWHERE,  # the dataset agent's to ask for, and of each call anew
         ),
-        service.world.evaluator,
+        world.evaluator,
     )
     if decision.verdict is not Verdict.GRANTED:
         return replace(asking, admitted=decision, stop=decision)
@@ -215,7 +218,7 @@ def settle(asking: Asking, service: Service, sent: Sent | None, reply: Reply) ->
     asking = replace(asking, sent=sent, reply=reply, attempts=asking.attempts + 1)
     if reply.outcome is Outcome.COMPLETED and sent is not None:
         return asking
-    return asking.stopped(stop_of(reply).decision(service.world.policy_version))
+    return asking.stopped(stop_of(reply).decision(asking.world_in(service).policy_version))
 
 
 def is_stale(asking: Asking) -> bool:
@@ -224,12 +227,15 @@ def is_stale(asking: Asking) -> bool:
 
 
 async def readmit(asking: Asking, service: Service) -> Asking:
-    """The cards of all agents concerned again, then admission and a plan, for the same call. Grants are not reused."""
+    """Who asks, and the cards of all agents concerned, again; then admission and a plan, for the same call. Grants are not reused."""
     if asking.target is None or asking.target.agent_id is None:
         return asking
     for agent_id in (asking.target.agent_id, *(hop.agent_id for hop in asking.hops)):
         service.cards.forget(agent_id)
     fresh = replace(asking, stop=None, admitted=None, hops=(), plan=None, sent=None)
+    fresh = await take(interpret_intent, fresh, service)
+    if fresh.stop is not None:  # the directory knows them no more
+        return fresh
     fresh = await catalogued(fresh, service)
     fresh = replace(fresh, target=with_missing(target_of(fresh, asking.target.call)))
     fresh = await take(evaluate_admission, fresh, service)
@@ -276,15 +282,15 @@ async def record_stop(asking: Asking, service: Service) -> Asking:
 async def explain_response(asking: Asking, service: Service) -> Asking:
     """The answer, as the person may see it. Rows only where the path came through granted, verified and recorded."""
     decision = asking.decision or NotGranted(Reason.EXECUTION_FAILED, "nothing was decided").decision(
-        service.world.policy_version
+        asking.world_in(service).policy_version
     )
     whole = decision.verdict is Verdict.GRANTED and asking.evidence is not None and asking.relayed is not None
     if whole:
         await remember(asking, service)
     document = asking.verified.document if whole and asking.verified is not None else None
     if decision.verdict is Verdict.GRANTED and document is None:
-        decision = _unproven(service)
-    shown, told = outward(asking, decision, service.world.policy_version, opaque=service.opaque_refusals)
+        decision = _unproven(asking, service)
+    shown, told = outward(asking, decision, asking.world_in(service).policy_version, opaque=service.opaque_refusals)
     return replace(asking, answer=Answer(shown, told, document, asking.evidence))
 
 
@@ -297,6 +303,6 @@ def _asked(target: Target, decision: Decision) -> Hop:
     return Hop(target.agent_id, descriptor, capability, decision)
 
 
-def _unproven(service: Service) -> Decision:
+def _unproven(asking: Asking, service: Service) -> Decision:
     stop = NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the result was not verified and recorded, so nothing is shown")
-    return stop.decision(service.world.policy_version)
+    return stop.decision(asking.world_in(service).policy_version)

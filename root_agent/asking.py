@@ -27,6 +27,7 @@ from delegation.sending import Plan, Sent, Verified
 from evidence.statement import Draft
 from root_agent.doors import read_via
 from root_agent.identity import APP_NAME, RequestContext
+from root_agent.service import Service, World
 
 MAX_QUESTION_CHARS: Final = 4_000
 MAX_AGE_S: Final = 10**10
@@ -181,6 +182,7 @@ class Answer:
 class Asking:
     """One asking, as far as it has come. Steps return a new one.
 
+    ``principal`` is who asks in the directory of ``world``, by which everything about this asking is decided.
     ``offered`` can be asked; ``indirect`` only by an agent that completes its answer with it. Of a
     question ``candidates`` are what was found of it for this person, and ``readable`` what is read beside
     them as far as it is public; ``funnel`` counts how they were found.
@@ -199,6 +201,7 @@ class Asking:
     invocation_id: InvocationId | None = None
     request_id: str = field(default_factory=lambda: new_id("ask"))
     principal: Principal | None = None
+    world: World | None = field(default=None, repr=False)
     offered: tuple[Offer, ...] = ()
     indirect: tuple[Offer, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
@@ -232,6 +235,10 @@ class Asking:
     def adk(self) -> AdkIdentity:
         """The session it runs in, which is its person's own."""
         return AdkIdentity(APP_NAME, self.person.user_id, self.session_id)
+
+    def world_in(self, service: Service) -> World:
+        """The one it began in: what was replaced since decides about others."""
+        return self.world or service.world
 
     @property
     def is_restricted(self) -> bool:

@@ -92,11 +92,11 @@ async def _admitted(asking: Asking, principal: Principal, delegation: Delegation
             dataset=delegation.dataset,
             capability=delegation.capability,
             descriptor=descriptor,
-            policy_version=service.world.policy_version,
+            policy_version=asking.world_in(service).policy_version,
             now=service.clock(),
             max_age_s=asking.wanted.max_age_s,
         ),
-        service.world.evaluator,
+        asking.world_in(service).evaluator,
     )
     asked = f"the call also asks {delegation.agent} for {delegation.dataset} {delegation.capability}"
     if decision.verdict is not Verdict.GRANTED:

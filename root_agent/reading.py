@@ -46,7 +46,7 @@ def resolved(asking: Asking, proposal: Proposal | None, service: Service, heard:
         limits = is_limiting(asking.wanted.question or "", nearest.left)
         told = NotUnderstood(nearest.left, nearest.dataset, nearest.capability, limits)
         stop = NotGranted(Reason.INTENT_NOT_UNDERSTOOD, LIMITED if limits else LEAVE_OUT)
-        return replace(asking, not_understood=told).stopped(stop.decision(service.world.policy_version))
+        return replace(asking, not_understood=told).stopped(stop.decision(asking.world_in(service).policy_version))
     if proposal is None:
         raise NotGranted(
             Reason.INTENT_NOT_UNDERSTOOD, "the question names no capability that can be asked: try its own words"

@@ -63,7 +63,7 @@ async def _withdrawn(asking: Asking, granted: Decision, fault: Exception, servic
     log.error("sealing failed with %s", type(fault).__name__)
     reason = Reason.KEYS_UNAVAILABLE if isinstance(fault, SignerUnavailable) else Reason.EVIDENCE_UNAVAILABLE
     stop = NotGranted(reason, "the answer could not be signed, so nothing is shown")
-    asking = asking.stopped(stop.decision(service.world.policy_version))
+    asking = asking.stopped(stop.decision(asking.world_in(service).policy_version))
     row = evidence_row(asking, asking.stop or granted, service, withdrawn=granted)
     try:
         receipt = await service.ledger.append_async(row)

@@ -117,7 +117,7 @@ def reading_scope(asking: Asking, service: Service) -> tuple[Any, ...] | None:
         principal.issuer,
         principal.tenant,
         principal.principal_class,
-        service.world.policy_version,
+        asking.world_in(service).policy_version,
         [_offered(offer, principal) for offer in asking.offered],
         str(zone),
         day,

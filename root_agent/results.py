@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
 
 import httpx
@@ -126,7 +125,7 @@ async def _admitted_again(asking: Asking, service: Service) -> Asking:
 
     Raises ``NotGranted``.
     """
-    fresh = await path.readmit(replace(asking, principal=service.principal_of(asking.person)), service)
+    fresh = await path.readmit(asking, service)
     decision = fresh.decision
     if fresh.verdict is not Verdict.GRANTED or decision is None:
         reason = decision.reason if decision else Reason.NO_ACTIVE_GRANT
@@ -136,6 +135,6 @@ async def _admitted_again(asking: Asking, service: Service) -> Asking:
 
 async def _withdraw(answer: Answer, stop: NotGranted, service: Service) -> None:
     """The row that says that what was granted did not reach the person."""
-    decision = stop.decision(service.world.policy_version)
+    decision = stop.decision(answer.asking.world_in(service).policy_version)
     row = evidence_row(answer.asking.stopped(decision), decision, service, withdrawn=answer.decision)
     await service.ledger.append_async(row)

@@ -134,7 +134,7 @@ async def test_nothing_is_remembered_across_what_a_reading_depends_on(
             changed = {"class": {"principal_class": "another"}, "tenant": {"tenant": "another"}}[change]
             return replace(found(person), **changed)
 
-        monkeypatch.setattr(type(world.service), "principal_of", lambda self, person: moved(person))
+        monkeypatch.setattr(type(world.service), "principal_of", lambda self, person, world=None: moved(person))
     await ask(world, model=other, zone=zone)
     asked = calls(model) + (calls(other) if other is not model else 0)
     assert asked == 2 or change == "tenant"  # whom another tenant's datasets are not offered is asked nothing
