@@ -1,7 +1,8 @@
-"""``provenance verify``: whether a saved answer, and all it rests on, is what its agents signed; works offline."""
+"""``provenance verify|lineage``: whether a saved answer, and all it rests on, is what its agents signed; works offline."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -9,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from contract.canonical import InvalidJson, parse_json
+from contract.result import Content
 from contract.settings import Settings
 from contract.signing import PublicKey
 from dataset_agent.configuration import load_settings
@@ -17,17 +19,18 @@ from dataset_agent.pinned import audited_agent
 from dataset_agent.result_rows import held_rows
 from evidence.artifact import MAX_ARTIFACT_BYTES, Artifact, read_artifact
 from evidence.dsse import InvalidProvenance, payload_of
+from evidence.lineage import run_events
 from evidence.predicate import Statement
 from evidence.provenance import verify_saved
 from evidence.tree import Branch, verify_tree, walk
 from grants.trust import TrustedAgent, load_trust
 
-provenance_app = typer.Typer(help="Verify a saved answer offline.", no_args_is_help=True)
+provenance_app = typer.Typer(help="Verify a saved answer offline, or print it as lineage.", no_args_is_help=True)
 
 
 @provenance_app.callback()
 def provenance_group() -> None:
-    """Verify a saved answer offline."""
+    """Verify a saved answer offline, or print it as lineage."""
 
 
 @provenance_app.command("verify")
@@ -49,19 +52,9 @@ def verify(
     settings = load_settings()
     artifact = read_artifact(file)
     held = held_rows(artifact, result)
-    signer = audited_agent(settings, agent or _configured(artifact, settings))
     agents = load_trust(settings.trust_path).agents
-    try:
-        statement, key = verify_saved(artifact.envelope, signer.every_key, body=held.content, agent_id=signer.id)
-        branches = verify_tree(statement, {name: pinned.every_key for name, pinned in agents.items()})
-    except InvalidProvenance as error:
-        if as_json:
-            print_json({"verified": False, "check": error.check, "problem": str(error)})
-            raise typer.Exit(EXIT_FAULT) from error
-        named = _pinned_name(artifact, agents)
-        hint = f"; it says to be of {named}: --agent {named}" if named not in (None, signer.id) else ""
-        raise fail(f"the provenance of {file} does NOT hold ({error.check}): {error}{hint}") from error
-    tree = Branch(statement, key, None, branches)
+    signer, tree = _verified(file, artifact, held.content, settings, agent, as_json=as_json)
+    statement, key, branches = tree.statement, tree.key, tree.branches
     retired = key not in signer.accepted_keys
     if as_json:
         signed_by = {"agent_id": signer.id, "kid": key.thumbprint, "retired": retired}
@@ -77,6 +70,43 @@ def verify(
         _show_tree(tree, agents)
     if rows:
         held.show(statement)
+
+
+@provenance_app.command("lineage")
+def lineage(
+    file: Annotated[Path, typer.Argument(help="A saved answer: ask --save FILE.")],
+    agent: Annotated[
+        str | None, typer.Option(help="The agent that signed; default: the configured one that it says.")
+    ] = None,
+    result: Annotated[
+        Path | None, typer.Option(help="The file that the rows were written to: ask --output FILE.")
+    ] = None,
+) -> None:
+    """Verify a saved answer and print it, and all it rests on, as OpenLineage events: one JSON object a line."""
+    settings = load_settings()
+    artifact = read_artifact(file)
+    _, tree = _verified(file, artifact, held_rows(artifact, result).content, settings, agent, as_json=False)
+    for event in run_events(artifact.envelope, tree):
+        typer.echo(json.dumps(event, sort_keys=True))  # for programs: no width of a terminal folds it
+
+
+def _verified(
+    file: Path, artifact: Artifact, content: Content, settings: Settings, agent: str | None, *, as_json: bool
+) -> tuple[TrustedAgent, Branch]:
+    """Who signed, and the whole tree. Ends the command where something of it does not hold."""
+    signer = audited_agent(settings, agent or _configured(artifact, settings))
+    agents = load_trust(settings.trust_path).agents
+    try:
+        statement, key = verify_saved(artifact.envelope, signer.every_key, body=content, agent_id=signer.id)
+        branches = verify_tree(statement, {name: pinned.every_key for name, pinned in agents.items()})
+    except InvalidProvenance as error:
+        if as_json:
+            print_json({"verified": False, "check": error.check, "problem": str(error)})
+            raise typer.Exit(EXIT_FAULT) from error
+        named = _pinned_name(artifact, agents)
+        hint = f"; it says to be of {named}: --agent {named}" if named not in (None, signer.id) else ""
+        raise fail(f"the provenance of {file} does NOT hold ({error.check}): {error}{hint}") from error
+    return signer, Branch(statement, key, None, branches)
 
 
 def _show_tree(tree: Branch, agents: Mapping[str, TrustedAgent]) -> None:
