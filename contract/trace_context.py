@@ -11,11 +11,11 @@ import re
 import secrets
 from collections.abc import Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 TRACEPARENT: Final = "traceparent"
 _HEADER: Final = TRACEPARENT.encode()
+_LENGTH: Final = 55
 _NO_TRACE: Final = "0" * 32
 _NO_SPAN: Final = "0" * 16
 _FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
@@ -25,8 +25,7 @@ MAX_BYTES: Final = 512
 """Of one header value. Later versions may be longer than 55; what follows there is not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceContext:
+class TraceContext(NamedTuple):
     """``trace_id`` is 32 and ``span_id`` 16 lower-case hex digits, neither all zero."""
 
     trace_id: str
@@ -72,8 +71,9 @@ def parse(text: str) -> TraceContext | None:
     if found is None:
         return None
     version, trace_id, span_id, flags = found.groups()
-    rest = text[found.end() :]
-    if version == "ff" or (rest and (version == "00" or rest[0] != "-")):
+    if version == "ff":
+        return None
+    if len(text) > _LENGTH and (version == "00" or text[_LENGTH] != "-"):
         return None
     if trace_id == _NO_TRACE or span_id == _NO_SPAN:
         return None
