@@ -130,11 +130,8 @@ class PolicyAnswer:
     def __post_init__(self) -> None:
         if (self.outcome in _NAMED) != bool(self.policy_id):
             raise ValueError("a permit or a forbid names its policy, and nothing else does")
-        # Of what no row may name nothing could be recorded: neither who was granted nor who was refused.
-        if not all(is_name_of_record(name) for name in (self.policy_version, self.policy_id or self.policy_version)):
-            raise ValueError("policy_id and policy_version are printable ASCII without blanks, 200 characters at most")
-        if self.policy_id is not None and self.policy_id.startswith(RULE_PREFIX):
-            raise ValueError(f"ids starting {RULE_PREFIX} belong to the admission rules")
+        if not self.policy_version:
+            raise ValueError("an answer states its policy version")
         if len(self.attributes) > MAX_ATTRIBUTES or not all(is_slug(name) for name in self.attributes):
             raise ValueError(f"attributes are at most {MAX_ATTRIBUTES} names")
 
@@ -158,6 +155,11 @@ class PolicyAnswer:
         attributes = raw.get("attributes", [])
         if not (policy_id is None or isinstance(policy_id, str)) or not isinstance(version, str):
             raise ValueError("policy_id and policy_version must be text")
+        # Of what no row may name nothing could be recorded: neither who was granted nor who was refused.
+        if not all(is_name_of_record(name) for name in (version, policy_id) if name is not None):
+            raise ValueError("policy_id and policy_version are printable ASCII without blanks, 200 characters at most")
+        if policy_id is not None and policy_id.startswith(RULE_PREFIX):
+            raise ValueError(f"ids starting {RULE_PREFIX} belong to the admission rules")
         if not isinstance(attributes, list) or not all(isinstance(name, str) for name in attributes):
             raise ValueError("attributes must be a list of names")
         return cls(
