@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event
@@ -39,7 +39,6 @@ from a2a.utils.errors import (
 
 from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.ids import new_id
-from contract.verdict import NotGranted
 from remote_agent.a2a_faults import a2a_error
 from remote_agent.caller import Caller
 from remote_agent.door import FollowUp, subscription_request, tell, to_request, without_rows
@@ -58,7 +57,7 @@ from remote_agent.incoming import (
 from remote_agent.outcome import Answer, Request
 from remote_agent.proposal import call_of
 from remote_agent.protocol import NoPushNotifications, NotNow
-from remote_agent.recalling import NoRecall, Recall, review_of
+from remote_agent.recalling import NoRecall, Recall, WaitingTasks, review_of
 from remote_agent.running import Faulty, Owner, Running, owner_of
 from remote_agent.siblings import Siblings
 from remote_agent.siblings_tasks import listed
@@ -66,7 +65,6 @@ from remote_agent.tasks import TaskMemory
 from remote_agent.underway import Underway
 from remote_agent.wire import TaskJson, task_of
 
-T = TypeVar("T")
 Answerer = Callable[[Request, Underway], Awaitable[Answer]]
 Joiner = Callable[[Request, Underway, Underway], Awaitable[Answer]]
 """Answers a subscription: what was asked, the call that runs, and what is told of the subscription itself."""
@@ -101,10 +99,10 @@ class GovernedRequestHandler(NoPushNotifications):
         self._running: dict[str, Running] = {}
         self._clock = clock
         self._siblings = siblings or Siblings()
-        self._recall = recall or NoRecall()
+        self._waiting_tasks = WaitingTasks(recall or NoRecall(), tasks, self._siblings)
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        await self._recalled(params.message.task_id, context)
+        await self._recalled(context, params.message.task_id)
         caller, running = self._begin(params, context, "SendMessage")
         async with running.watched():
             if params.configuration.return_immediately and self._may_detach(caller):
@@ -115,7 +113,7 @@ class GovernedRequestHandler(NoPushNotifications):
 
     async def send(self, params: SendMessageRequest, context: ServerCallContext) -> TaskJson:
         """``on_message_send`` for those who wait for the answer."""
-        await self._recalled(params.message.task_id, context)
+        await self._recalled(context, params.message.task_id)
         _, running = self._begin(params, context, "SendMessage")
         async with running.watched():
             return await _whole(running)
@@ -124,7 +122,7 @@ class GovernedRequestHandler(NoPushNotifications):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
-        await self._recalled(params.message.task_id, context)
+        await self._recalled(context, params.message.task_id)
         _, running = self._begin(params, context, "SendStreamingMessage")
         async with running.watched():
             async for event in _followed(running, running):
@@ -161,7 +159,7 @@ class GovernedRequestHandler(NoPushNotifications):
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
         check_id(params.id)
         self._siblings.route(params.id)
-        await self._recalled(params.id, context, live=True)
+        await self._recalled(context, params.id, live=True)
         return self._owned(caller_of(context).owner, params.id)
 
     @validate_request_params
@@ -183,12 +181,12 @@ class GovernedRequestHandler(NoPushNotifications):
             if not await running.end():
                 raise TaskNotCancelableError  # it had its outcome before it could be stopped
             return task_of(without_rows(await _whole(running)))
-        await self._recalled(params.id, context, live=True)
+        await self._recalled(context, params.id, live=True)
         task = self._owned(owner, params.id)
         if task.status.state in TERMINAL:
             raise TaskNotCancelableError
         if review_of(task) is not None:
-            await self._ask(self._recall.withdraw(owner, params.id))
+            await self._waiting_tasks.withdraw(owner, params.id)
         # It waits for input: nothing runs, and each try has its row.
         task.status.state = TaskState.TASK_STATE_CANCELED
         self._half_calls.drop(owner, params.id)
@@ -283,23 +281,9 @@ class GovernedRequestHandler(NoPushNotifications):
             for event in ending(task_of(await _whole(mine))):
                 yield event
 
-    async def _recalled(self, task_id: str, context: ServerCallContext, *, live: bool = False) -> None:
-        """Remember a task again that waits for an approval, where this process does not know it (any more)."""
-        if not task_id or task_id in self._running:
-            return
-        self._siblings.route(task_id)
-        owner = caller_of(context).owner
-        if self._tasks.find(owner, task_id) is None:
-            found = await self._ask(self._recall.find(owner, task_id, live=live))
-            if found is not None:
-                self._tasks.remember(owner, found)
-
-    async def _ask(self, asked: Awaitable[T]) -> T:
-        """What the store of approvals says; of one that is away the protocol's own error, without its text."""
-        try:
-            return await asked
-        except NotGranted:
-            raise InternalError(message=InternalError.message) from None
+    async def _recalled(self, context: ServerCallContext, task_id: str, *, live: bool = False) -> None:
+        if task_id and task_id not in self._running:
+            await self._waiting_tasks.recall(caller_of(context).owner, task_id, live=live)
 
     def _may_detach(self, caller: Caller) -> bool:
         theirs = (one for one in self._running.values() if one.sender[0] == caller.agent)

@@ -101,11 +101,6 @@ class BoundCall:
     review: Approved | Waits | NotGranted | None = None
 
     @property
-    def needs_review(self) -> bool:
-        """Whether a person must approve each such call."""
-        return self.capability is not None and self.capability.descriptor.requires_review
-
-    @property
     def approved(self) -> Approved | None:
         """The approval of exactly this call, which is not used yet."""
         return self.review if isinstance(self.review, Approved) else None

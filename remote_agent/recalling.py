@@ -6,20 +6,25 @@ its task, so the call is sent in that task as if nothing had happened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from a2a.types.a2a_pb2 import Task, TaskState
+from a2a.utils.errors import InternalError
 from google.protobuf.json_format import MessageToDict
 
 from approvals.approval import Approval, State
 from approvals.book import Kept
 from contract.extension import REVIEW_KEY
+from contract.verdict import NotGranted
 from remote_agent.review import review_json
+from remote_agent.running import Owner
 from remote_agent.service import Service
+from remote_agent.siblings import Siblings
+from remote_agent.tasks import TaskMemory
 from remote_agent.wire import task_of
 
-Owner = tuple[str, ...]
+T = TypeVar("T")
 
 
 class Recall(Protocol):
@@ -64,6 +69,33 @@ class RecallApprovals:
     async def _owned(self, owner: Owner, task_id: str) -> Kept | None:
         kept = await self._service.approvals.of_task(task_id)
         return kept if kept is not None and _owner_of(kept.approval) == owner else None
+
+
+class WaitingTasks:
+    """Tasks that wait for a person, as the door remembers them; a store that is away is the protocol's own error."""
+
+    def __init__(self, recall: Recall, tasks: TaskMemory, siblings: Siblings) -> None:
+        self._recall = recall
+        self._tasks = tasks
+        self._siblings = siblings
+
+    async def recall(self, owner: Owner, task_id: str, *, live: bool) -> None:
+        """Remember a task again where this process does not know it (any more)."""
+        self._siblings.route(task_id)
+        if self._tasks.find(owner, task_id) is None:
+            found = await _told(self._recall.find(owner, task_id, live=live))
+            if found is not None:
+                self._tasks.remember(owner, found)
+
+    async def withdraw(self, owner: Owner, task_id: str) -> None:
+        await _told(self._recall.withdraw(owner, task_id))
+
+
+async def _told(asked: Awaitable[T]) -> T:
+    try:
+        return await asked
+    except NotGranted:
+        raise InternalError(message=InternalError.message) from None
 
 
 def review_of(task: Task) -> Mapping[str, Any] | None:

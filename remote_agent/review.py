@@ -37,7 +37,8 @@ _DIRECT: Final = 2
 
 async def with_approval(call: BoundCall, grant: VerifiedGrant, request: Request, service: Service) -> BoundCall:
     """The call with what the approval of its task says to it; unchanged where it needs none, or its task has none."""
-    if call.bound is None or not call.needs_review or not request.follows:
+    capability = call.capability
+    if call.bound is None or capability is None or not capability.descriptor.requires_review or not request.follows:
         return call
     try:
         said = await service.approvals.look(
