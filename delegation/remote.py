@@ -23,7 +23,6 @@ from a2a.types.a2a_pb2 import (
     CancelTaskRequest,
     Message,
     Part,
-    Role,
     SendMessageRequest,
     SendMessageResponse,
     Task,
@@ -46,6 +45,7 @@ from delegation.following import Follow, Gathered
 from delegation.http import UNAVAILABLE, ReplyTooLarge
 from delegation.reply import Outcome, Reply
 from delegation.reply_reader import from_response
+from delegation.roles import MODEL, a2a_role
 from delegation.sending import Sent
 from delegation.wire import service_parameters
 
@@ -225,7 +225,7 @@ def _stub(reply: Reply) -> SendMessageResponse:
     task = Task(id=reply.task_id or "none", context_id="none", status=TaskStatus(state=_SHOWN_STATE[reply.outcome]))
     # Without a message ADK makes no event of the task, and then runs no interceptor.
     task.status.message.CopyFrom(
-        Message(message_id="none", role=Role.ROLE_AGENT, parts=[Part(text=reply.outcome.value)])
+        Message(message_id="none", role=a2a_role(MODEL), parts=[Part(text=reply.outcome.value)])
     )
     return SendMessageResponse(task=task)
 

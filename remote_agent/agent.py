@@ -13,7 +13,8 @@ from google.adk.workflow import START, Workflow
 from google.genai import types
 
 from contract.verdict import Reason
-from remote_agent.plugin import DatasetPolicyPlugin, blocked
+from delegation.tool_errors import blocked
+from remote_agent.plugin import DatasetPolicyPlugin
 
 _HINT = "ask through A2A with an execution grant: dataset-agent ask, or adk run root_agent"
 

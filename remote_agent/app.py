@@ -71,7 +71,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     """The application of one dataset agent. ``lifecycle`` builds, reloads and closes its service."""
     settings = lifecycle.settings
     service = lifecycle.service
-    executor = AdkExecutor()
+    executor = AdkExecutor(clock=service.clock)
     quiet_content_loggers()
 
     async def respond(request: Governed, underway: Underway) -> Answer:

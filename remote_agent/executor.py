@@ -9,6 +9,7 @@ request path, not to ADK: sessions, events and models see an execution id and a 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,19 +28,16 @@ from contract.errors import Component
 from contract.identity import AdkIdentity, person_user, try_execution_identity
 from contract.ids import AppName, SessionId
 from contract.result import CacheOutcome
+from contract.run_limits import Steps
 from contract.telemetry import refuse_content_capture
 from contract.tracing import tracing
 from contract.verdict import NotGranted, Reason
 from delegation.remote import Delegate, Exchange
+from delegation.tool_errors import failed
+from grants.claims import SKEW
 from remote_agent.outcome import BoundCall, Found, Perform, RunIds
-from remote_agent.plugin import (
-    ADMITTED,
-    Admitted,
-    DatasetPolicyPlugin,
-    RegisteredTool,
-    admitted_in,
-    require_policy,
-)
+from remote_agent.plugin import ADMITTED, Admitted, Ran, RegisteredTool, admitted_in, require_policy
+from remote_agent.result_plugins import RESULT_SCHEMA, in_order, require_order
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +57,18 @@ class GovernedTool(RegisteredTool):
         self.outcome: Found | None = None
         self.stopped: NotGranted | None = None
 
+    def ran_in(self) -> Ran | None:
+        if self.outcome is None:
+            return None
+        run = self.outcome.run
+        return Ran((run.session_id, run.invocation_id, run.function_call_id), self.outcome.execution.execution_id)
+
     def _get_declaration(self) -> types.FunctionDeclaration:
         return types.FunctionDeclaration(
             name=self.name,
             description=self.description,
             parameters_json_schema={"type": "object", "properties": {}, "additionalProperties": False},
+            response_json_schema=dict(RESULT_SCHEMA),
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any]:
@@ -80,7 +85,7 @@ class GovernedTool(RegisteredTool):
             log.error("the engine failed with %s", type(fault).__name__)
             self.stopped = NotGranted(Reason.EXECUTION_FAILED, "the dataset agent failed")
         if self.stopped is not None:
-            return {"error": {"kind": "ToolError", "message": self.stopped.reason.value}}
+            return failed(self.stopped.reason)
         self.outcome = Found(document, execution, CacheOutcome("MISS"), run)
         return {"status": "executed", "execution_id": execution.execution_id, "row_count": document.row_count}
 
@@ -113,9 +118,10 @@ def _is(step: BaseNode, target: BaseTool | Exchange | FunctionNode) -> bool:
 
 @dataclass(slots=True)
 class AdkExecutor:
-    """Runs admitted calls through ADK. ``extra_plugins`` come after the policy plugin."""
+    """Runs admitted calls through ADK. ``extra_plugins`` come after those of the product."""
 
     extra_plugins: list[BasePlugin] = field(default_factory=list)
+    clock: Callable[[], float] = time.time
     sessions: InMemorySessionService = field(default_factory=InMemorySessionService)
 
     def __post_init__(self) -> None:
@@ -124,8 +130,9 @@ class AdkExecutor:
     def runner(self, node: Workflow, target: BaseTool | Exchange | FunctionNode) -> Runner:
         """A Runner of ``target`` alone, under the policy plugin; there is no other way to get one here."""
         check_only(node, target)
-        plugins: list[BasePlugin] = [DatasetPolicyPlugin(), *self.extra_plugins]
+        plugins = in_order(self.extra_plugins, clock=self.clock)
         require_policy(plugins)
+        require_order(plugins)
         return Runner(app=App(name=APP_NAME, root_agent=node, plugins=plugins), session_service=self.sessions)
 
     async def execute(self, authority: Authority, call: BoundCall, perform: Perform) -> Found:
@@ -154,10 +161,11 @@ class AdkExecutor:
         session_id, user_id = at.session_id, at.user_id
         runner = self.runner(node, target)
         await self.sessions.create_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
-        token = ADMITTED.set(Admitted(authority, target, session_id))
+        until, steps = authority.grant.root_expires_at + SKEW, Steps()
+        token = ADMITTED.set(Admitted(authority, target, session_id, until))
         try:
             async for _ in runner.run_async(user_id=user_id, session_id=session_id, new_message=_START):
-                pass
+                steps.take()
         finally:
             ADMITTED.reset(token)
             await self.sessions.delete_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)

@@ -7,8 +7,11 @@ builds no workflow with one that is not its own.
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
@@ -23,28 +26,26 @@ from google.genai import types
 from contract.authority import Authority
 from contract.verdict import Reason
 from delegation.remote import Delegate, Exchange
+from delegation.tool_errors import blocked
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What one run may do: this authority, by this very tool or by one exchange with another agent, in this session."""
+    """What one run may do: this authority, by this very tool or by one exchange with another agent, in this session.
+
+    A tool runs once for it, and not after ``until`` (POSIX seconds), when its result could not be released any more.
+    ``calls`` are the ids of the calls that ran.
+    """
 
     authority: Authority
     target: BaseTool | Exchange
     session_id: str
+    until: float = math.inf
+    calls: list[str | None] = field(default_factory=list, compare=False)
 
 
 ADMITTED: ContextVar[Admitted | None] = ContextVar("dataset_agent_admitted", default=None)
 """Set by the executor around one run; empty everywhere else, so everything else is denied."""
-
-
-def blocked(reason: Reason, message: str) -> dict[str, Any]:
-    """The block a tool call gets instead of running; it is never tool evidence."""
-    return {
-        "status": "blocked",
-        "reason": reason.value,
-        "error": {"kind": "GuardrailBlocked", "message": message},
-    }
 
 
 def admitted_in(target: object, session_id: str) -> Admitted | None:
@@ -55,8 +56,20 @@ def admitted_in(target: object, session_id: str) -> Admitted | None:
     return admitted
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Which run a tool ran in, as session, invocation and function call, and what it calls its execution."""
+
+    ids: tuple[str, str, str | None]
+    execution_id: str
+
+
 class RegisteredTool(BaseTool):
     """A tool that stands for a capability. The executor makes them, one for one admitted call, and nobody else does."""
+
+    def ran_in(self) -> Ran | None:
+        """Where it ran; ``None`` where it did not."""
+        return None
 
 
 class DatasetPolicyPlugin(BasePlugin):
@@ -69,8 +82,9 @@ class DatasetPolicyPlugin(BasePlugin):
     a capability, then whether a call is admitted here, then whether it is that call's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         super().__init__(name="dataset_policy")
+        self._clock = clock
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -82,10 +96,15 @@ class DatasetPolicyPlugin(BasePlugin):
             return blocked(Reason.NO_ACTIVE_GRANT, "no admitted call is active")
         if tool_context.session.id != admitted.session_id:
             return blocked(Reason.NO_ACTIVE_GRANT, "the admitted call belongs to another session")
+        if self._clock() >= admitted.until:
+            return blocked(Reason.GRANT_EXPIRED, "the grant of the admitted call has expired")
         if tool is not admitted.target:
             return blocked(Reason.UNREGISTERED_CAPABILITY, "the tool is not the admitted capability")
         if tool_args:
             return blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
+        if admitted.calls:
+            return blocked(Reason.BUDGET_EXCEEDED, "the admitted call has run already")
+        admitted.calls.append(tool_context.function_call_id)
         return None
 
     async def before_agent_callback(

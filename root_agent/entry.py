@@ -20,9 +20,11 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.identity import try_execution_identity
 from contract.ids import SessionId
 from contract.progress import Watch
+from contract.run_limits import Steps
 from contract.telemetry import quiet_content_loggers, refuse_content_capture
 from contract.tracing import Kind
 from contract.verdict import NotGranted, Reason
+from delegation.roles import USER
 from delegation.trace import new_trace_id
 from evidence.arrivals import Arrival
 from root_agent import ask as path
@@ -155,6 +157,8 @@ class RootAgent:
         except asyncio.CancelledError:
             await asyncio.shield(self._abandon(asking, run))
             raise
+        except NotGranted as stop:
+            return await self._end(asking, stop.reason, stop.message)
         except Exception as fault:  # a run that broke outside every step still ends recorded
             log.error("a run failed with %s", type(fault).__name__)
         return await self._end(asking, Reason.EXECUTION_FAILED, "the root agent failed")
@@ -167,11 +171,11 @@ class RootAgent:
         await self._end(asking, Reason.CANCELLED, "the caller went away")
 
     async def _run(self, asking: Asking) -> None:
-        message = types.Content(role="user", parts=[types.Part(text="ask")])
+        message, steps = types.Content(role=USER, parts=[types.Part(text="ask")]), Steps()
         async for _ in self._runner.run_async(
             user_id=asking.adk.user_id, session_id=str(await self._open(asking)), new_message=message
         ):
-            pass
+            steps.take()
 
     async def _open(self, asking: Asking) -> SessionId:
         await self._sessions.create_session(
@@ -253,5 +257,13 @@ def _expect(asking: Asking, service: Service, desk: Desk) -> None:
 
 
 def _words(content: Any) -> str:
+    """The words of a person. Raises INVALID_INPUT for a part that is no text: it would change what is asked, so it is not left out."""
     parts = (content.parts or []) if isinstance(content, types.Content) else []
+    if any(part.text is None or part.model_dump(exclude_none=True, exclude={"text"}) for part in parts):
+        raise DatasetAgentError(
+            Component.ROOT_AGENT,
+            Category.INVALID_INPUT,
+            "root_agent.question.parts",
+            "a question is text: files, data, calls and answers of functions are not read",
+        )
     return "\n".join(part.text for part in parts if part.text)

@@ -29,6 +29,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import Reason, Verdict
 from delegation.mcp_tool import McpTool
 from delegation.remote import Delegate, Exchange
+from delegation.tool_errors import blocked
 from root_agent.propose import is_intent_agent
 
 Begin = Callable[[InvocationContext], str | None]
@@ -84,11 +85,11 @@ class DatasetPolicyPlugin(BasePlugin):
     ) -> dict[str, Any] | None:
         # By exact type, as for agents; what it calls was admitted before, and is no argument.
         if type(tool) is not McpTool:
-            return _blocked(Reason.UNREGISTERED_CAPABILITY, "the root agent has no tools")
+            return blocked(Reason.UNREGISTERED_CAPABILITY, "the root agent has no tools")
         if tool.exchange is not ADMITTED.get():
-            return _blocked(Reason.NO_ACTIVE_GRANT, "no admitted call is active")
+            return blocked(Reason.NO_ACTIVE_GRANT, "no admitted call is active")
         if tool_args:
-            return _blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
+            return blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
         return None
 
     async def on_tool_error_callback(
@@ -113,14 +114,6 @@ def open_runner(app: App, sessions: BaseSessionService) -> Runner:
     """The only place of the root that builds a Runner."""
     require_policy(app.plugins)
     return Runner(app=app, session_service=sessions)
-
-
-def _blocked(reason: Reason, message: str) -> dict[str, Any]:
-    return {
-        "status": "blocked",
-        "reason": reason.value,
-        "error": {"kind": "GuardrailBlocked", "message": message},
-    }
 
 
 def _said(text: str) -> types.Content:

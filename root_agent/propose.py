@@ -23,6 +23,7 @@ from google.genai import types
 from contract.canonical import InvalidJson, parse_json
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.periods import WRITTEN
+from root_agent.intent_schema import intent_schema
 
 INTENT_AGENT_NAME: Final = "intent_proposer"
 _MAX_PROPOSAL: Final = 64 * 1024
@@ -65,7 +66,9 @@ def intent_agent(
         include_contents="none",
         disallow_transfer_to_parent=True,
         disallow_transfer_to_peers=True,
-        generate_content_config=types.GenerateContentConfig(temperature=0.0),
+        generate_content_config=types.GenerateContentConfig(
+            temperature=0.0, response_mime_type="application/json", response_json_schema=intent_schema(descriptors)
+        ),
         before_model_callback=_only(prompt(question, descriptors)),
         after_model_callback=_into(proposed),
         on_model_error_callback=_no_answer,

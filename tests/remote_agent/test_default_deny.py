@@ -71,6 +71,7 @@ class Context:
 
     def __init__(self, session_id: str) -> None:
         self.session = type("Session", (), {"id": session_id})()
+        self.function_call_id = "call-1"
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ async def test_an_engine_is_not_asked_with_an_authority_for_another_call() -> No
 
 
 def test_a_runner_whose_plugin_is_another_one_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remote_agent.executor.DatasetPolicyPlugin", ToolWall)
+    monkeypatch.setattr("remote_agent.result_plugins.DatasetPolicyPlugin", ToolWall)
     tool = GovernedTool("compare_batches", "compare", Engine())
     with pytest.raises(RuntimeError):
         AdkExecutor().runner(alone(tool), tool)
