@@ -20,7 +20,6 @@ from control_plane.admission_rules import case_of
 from control_plane.evaluator import HttpEvaluator, InProcessEvaluator
 from control_plane.policy import Outcome, PolicyAnswer, load_policies
 from control_plane.principals import load_directory
-from control_plane.registry import load_registry
 from tests.control_plane.control_plane_world import (
     DATASETS,
     NOW,
@@ -31,9 +30,10 @@ from tests.control_plane.control_plane_world import (
     permit,
     raw_capability,
 )
+from tests.shipped_registry import shipped_registry
 
 POLICIES = load_policies(DATASETS / "policies")
-REGISTRY = load_registry(DATASETS)
+REGISTRY = shipped_registry()
 DIRECTORY = load_directory(DATASETS / "principals.yaml")
 NAMES = ("process_engineer", "analyst", "clinical_reviewer", "external_auditor")
 PEOPLE = [person for name in NAMES if (person := DIRECTORY.named(name)) is not None]

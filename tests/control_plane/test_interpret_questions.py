@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from contract.verdict import NotGranted, Reason
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import Proposal, check_proposal, interpret
-from control_plane.registry import load_registry
-from tests.control_plane.control_plane_world import DATASETS, NOW, make_descriptor, raw_capability
+from tests.control_plane.control_plane_world import NOW, make_descriptor, raw_capability
+from tests.shipped_registry import shipped_registry
 
-WORLD = [manifest.published() for manifest in load_registry(DATASETS).datasets.values()]
+WORLD = [manifest.published() for manifest in shipped_registry().datasets.values()]
 PUBLIC = [descriptor for descriptor in WORLD if not descriptor.is_restricted]
 
 

@@ -11,10 +11,10 @@ from control_plane.descriptor import DatasetDescriptor, DatasetManifest
 from control_plane.discovery import permitted
 from control_plane.interpret import interpret
 from control_plane.principals import load_directory
-from control_plane.registry import load_registry
 from tests.control_plane.control_plane_world import DATASETS, NOW, make_descriptor, raw_capability
+from tests.shipped_registry import shipped_registry
 
-WORLD = [manifest.published() for manifest in load_registry(DATASETS).datasets.values()]
+WORLD = [manifest.published() for manifest in shipped_registry().datasets.values()]
 PUBLIC = [descriptor for descriptor in WORLD if not descriptor.is_restricted]
 PUBLISH_PAGE = DATASETS.parent / "docs" / "publish.md"
 

@@ -24,7 +24,6 @@ from control_plane.policy_changes import changes
 from control_plane.policy_explain import Explanation, explain_call
 from control_plane.policy_trace import State, trace
 from control_plane.principals import load_directory
-from control_plane.registry import load_registry
 from tests.control_plane.control_plane_world import (
     DATASETS,
     make_descriptor,
@@ -34,9 +33,10 @@ from tests.control_plane.control_plane_world import (
     make_request,
     raw_capability,
 )
+from tests.shipped_registry import shipped_registry
 
 SHIPPED = load_policies(DATASETS / "policies")
-REGISTRY = load_registry(DATASETS)
+REGISTRY = shipped_registry()
 DIRECTORY = load_directory(DATASETS / "principals.yaml")
 CLASSES = tuple(sorted({person.principal_class for person in DIRECTORY.by_name.values()}))
 TEXT = """

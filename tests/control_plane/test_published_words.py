@@ -6,12 +6,11 @@ import itertools
 
 import pytest
 
-from contract.settings import SHIPPED_DATASETS
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.published import Published
-from control_plane.registry import load_registry
+from tests.shipped_registry import shipped_registry
 
-DESCRIPTORS = [manifest.published() for manifest in load_registry(SHIPPED_DATASETS).datasets.values()]
+DESCRIPTORS = [manifest.published() for manifest in shipped_registry().datasets.values()]
 SEEN = [(descriptor, capability) for descriptor in DESCRIPTORS for capability in descriptor.capabilities]
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import Heard, hear, supplement
-from control_plane.registry import load_registry
-from tests.control_plane.control_plane_world import DATASETS, NOW, make_descriptor, raw_capability
+from tests.control_plane.control_plane_world import NOW, make_descriptor, raw_capability
+from tests.shipped_registry import shipped_registry
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parent / "memo" / "bioreactor-samples.json"
-SHIPPED = [manifest.published() for manifest in load_registry(DATASETS).datasets.values()]
+SHIPPED = [manifest.published() for manifest in shipped_registry().datasets.values()]
 WORLD = [*SHIPPED, DatasetDescriptor.model_validate(json.loads(SAMPLES.read_text(encoding="utf-8")))]
 TABLE = [
     tuple(part.strip() for part in line.split(" | "))

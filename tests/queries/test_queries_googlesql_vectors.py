@@ -25,11 +25,11 @@ TOGETHER = 30
 ACCEPTED = {"expressions": 1620, "columns": 371, "templates": 165}
 
 
-def cases(part: str) -> list[tuple[Case, str]]:
-    """The vectors of a part with the verdict that was written down."""
+def cases(part: str, half: int) -> list[tuple[Case, str]]:
+    """Every second vector of a part with the verdict that was written down."""
     return [
         (Case(ITEMS[part][one["name"]], one["names"], one["types"], one.get("rows"), one.get("by_row")), one["verdict"])
-        for one in VECTORS[part]
+        for one in VECTORS[part][half::2]
     ]
 
 
@@ -40,12 +40,12 @@ async def product(tmp_path: Path) -> AsyncIterator[Product]:
     await held.engine.close()
 
 
-async def judged(product: Product, part: str) -> dict[str, str]:
+async def judged(product: Product, part: str, half: int) -> dict[str, str]:
     """The verdict of each vector now. Expressions that have a value are asked many at a time."""
     out: dict[str, str] = {}
     alone = []
     together = []
-    for case, before in cases(part):
+    for case, before in cases(part, half):
         is_value = part == "expressions" and before == SAME and case.rows is not None
         (together if is_value else alone).append(case)
     for start in range(0, len(together), TOGETHER):
@@ -69,12 +69,19 @@ async def same_together(product: Product, chunk: list[Case]) -> bool:
     return outcome.kind == "rows" and compare.exactly(outcome.rows) == compare.exactly(wanted)
 
 
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.live)])
 @pytest.mark.parametrize("part", list(ACCEPTED))
-async def test_every_question_of_the_corpus_has_zetasqls_answer_or_is_refused(product: Product, part: str) -> None:
-    now = await judged(product, part)
-    before = {case.item.name: verdict for case, verdict in cases(part)}
-    assert {name: verdict for name, verdict in now.items() if verdict != before[name]} == {}
-    assert Counter(now.values())[SAME] >= ACCEPTED[part]
+async def test_every_question_of_the_corpus_has_zetasqls_answer_or_is_refused(
+    product: Product, part: str, half: int
+) -> None:
+    now = await judged(product, part, half)
+    before = {case.item.name: verdict for case, verdict in cases(part, half)}
+    assert now == before
+
+
+@pytest.mark.parametrize("part", list(ACCEPTED))
+def test_what_was_accepted_is_written_down_as_accepted(part: str) -> None:
+    assert Counter(one["verdict"] for one in VECTORS[part])[SAME] >= ACCEPTED[part]
 
 
 def test_the_vectors_are_of_this_corpus() -> None:

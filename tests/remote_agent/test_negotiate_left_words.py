@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from control_plane.registry import load_registry
 from remote_agent.negotiate import _propose
 from remote_agent.outcome import Request
-from tests.control_plane.control_plane_world import DATASETS, NOW
+from tests.control_plane.control_plane_world import NOW
+from tests.shipped_registry import shipped_registry
 
-SHIPPED = [manifest.published() for manifest in load_registry(DATASETS).datasets.values()]
+SHIPPED = [manifest.published() for manifest in shipped_registry().datasets.values()]
 
 
 def _said(question: str) -> dict[str, Any]:

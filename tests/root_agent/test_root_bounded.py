@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,14 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.workflow import FunctionNode, Workflow
 from google.genai import types
 
-from control_plane.registry import load_registry
 from control_plane.tools import tools_of
 from root_agent.entry import build_app
 from root_agent.holder import Desk
 from root_agent.propose import Proposed, intent_agent
 from tests.root_agent.scripted_remote import ScriptedRemote, TestSigner
+from tests.shipped_registry import shipped_registry
 
-DATASETS = load_registry(Path(__file__).resolve().parents[2] / "datasets").datasets
+DATASETS = shipped_registry().datasets
 UNBOUNDED = re.compile(r"sql|raw|any_|execute|invoke|query_database|read_any|object", re.IGNORECASE)
 
 
