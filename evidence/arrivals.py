@@ -15,7 +15,7 @@ import secrets
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -68,13 +68,14 @@ class Arrivals:
             if path not in held and (dead := _SlotFile.of_the_dead(path)) is not None:
                 self._dead.append(dead)
 
-    def take(self, arrival: Arrival) -> None:
-        """Raises ``ArrivalsFull``."""
+    def take(self, arrival: Arrival, behind: int) -> None:
+        """Raises ``ArrivalsFull``. ``behind`` rows were there when it came."""
+        body = _body(arrival, behind)
         with self._lock:
             if not self._free:
                 raise ArrivalsFull("too many requests wait for their row")
             place = self._places[arrival.request_id] = self._free.pop()
-            self._own.write(place, arrival)
+            self._own.write(place, body)
 
     def end(self, request_id: str) -> None:
         """Its terminal row is on disk."""
@@ -156,12 +157,11 @@ class _SlotFile:
         os.close(descriptor)
         return None
 
-    def write(self, place: int, arrival: Arrival) -> None:
+    def write(self, place: int, body: bytes) -> None:
         """The slot counts once its first byte says so, which is written last."""
-        body = _body(arrival)
         at = place * _SLOT
         self._slots[at + 1 : at + 3 + len(body)] = len(body).to_bytes(2, "big") + body
-        self._slots[at] = _LOST if arrival.lost else _OPEN
+        self._slots[at] = _OPEN
 
     def mark(self, place: int, state: int) -> None:
         self._slots[place * _SLOT] = state
@@ -188,10 +188,11 @@ class _SlotFile:
         os.close(self._descriptor)
 
 
-def _body(arrival: Arrival) -> bytes:
-    """As JSON that fits its slot: without the ids that come from senders where they are too long."""
-    for told in (arrival, replace(arrival, task_id=None), replace(arrival, task_id=None, trace_id=None)):
-        body = orjson.dumps(astuple(told)[:-1])
+def _body(arrival: Arrival, behind: int) -> bytes:
+    """The members of ``Arrival`` as JSON that fits its slot: without ids that come from senders where they are too long."""
+    name, client, trace, task = arrival.request_id, arrival.client, arrival.trace_id, arrival.task_id
+    for told in ((name, client, trace, task, behind), (name, client, None, None, behind)):
+        body = orjson.dumps(told)
         if len(body) <= _SLOT - 3:
             return body
-    return orjson.dumps((arrival.request_id, None, None, None, arrival.behind))
+    return orjson.dumps((name, None, None, None, behind))

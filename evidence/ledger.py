@@ -7,7 +7,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -200,7 +199,7 @@ class Ledger:
         """
         if self._attendance is not None:
             with withheld_on_fault():
-                self._attendance.arrivals.take(replace(arrival, behind=self._seen.rows))
+                self._attendance.arrivals.take(arrival, self._seen.rows)
 
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""

@@ -93,10 +93,10 @@ class SqliteStore:
         return self._head
 
     def append(self, entries: Sequence[Entry], head: Head) -> None:
-        for entry in entries:
-            self.connection.execute(
-                INSERT_ENTRY, (entry.index, *entry.cells.values(), entry.leaf_hash, entry.root, entry.signature)
-            )
+        self.connection.executemany(
+            INSERT_ENTRY,
+            [(entry.index, *entry.cells.values(), entry.leaf_hash, entry.root, entry.signature) for entry in entries],
+        )
         newest, peaks = head.checkpoint, head.frontier.to_bytes()
         self.connection.execute(UPDATE_HEAD, (newest.size, newest.root, newest.time, newest.signature, peaks))
         stored = (FORMAT, newest.origin, newest.size, newest.root, newest.time, newest.signature, peaks)

@@ -218,7 +218,7 @@ def test_more_than_can_be_kept_are_not_taken_in(tmp_path: Path, monkeypatch: pyt
 def test_ids_of_any_length_leave_a_readable_slot(tmp_path: Path, length: int) -> None:
     arrivals = Arrivals(tmp_path)
     told = Arrival("req-" + "0" * 32, client="urn:" + "c" * 190, trace_id="t" * length, task_id="k" * length)
-    arrivals.take(told)
+    arrivals.take(told, 0)
     arrivals.lose(told.request_id)
     (read,) = arrivals.pending()
     assert (read.request_id, read.lost) == (told.request_id, True)
