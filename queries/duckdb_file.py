@@ -168,7 +168,7 @@ def import_table(connection: duckdb.DuckDBPyConnection, table: Table, source: Fi
     columns = ", ".join(f'"{column.name}" {stored_type(column)}' for column in table.columns)
     connection.execute(f'CREATE TABLE "{DATA_SCHEMA}"."{table.name}" ({columns})')
     try:
-        with opened(table, source, _folder_of(connection)) as incoming:
+        with opened(table, source, _place_of(connection)) as incoming:
             check_types(table, incoming.schema)
             connection.begin()
             # Batch by batch: inside a reader a fault of ours would come back as one of the engine's.
@@ -181,12 +181,12 @@ def import_table(connection: duckdb.DuckDBPyConnection, table: Table, source: Fi
         raise DataError(table.source, f"table {table.name}: the file cannot be read ({type(error).__name__})") from None
 
 
-def _folder_of(connection: duckdb.DuckDBPyConnection) -> Path | None:
-    """Where the database that is filled lies; ``None`` for one in memory."""
+def _place_of(connection: duckdb.DuckDBPyConnection) -> Path | None:
+    """The file of the database that is filled; ``None`` for one in memory."""
     found = connection.execute(
         "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
     ).fetchone()
-    return Path(found[0]).parent if found and found[0] else None
+    return Path(found[0]) if found and found[0] else None
 
 
 def _batches(table: Table, incoming: Incoming) -> Iterator[pa.RecordBatch]:

@@ -6,9 +6,10 @@ with the declared ones; what comes out of a CSV file was read as declared.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from fcntl import LOCK_NB, LOCK_SH, lockf
 from io import FileIO
@@ -48,10 +49,10 @@ class Incoming:
 
 
 @contextmanager
-def opened(table: Table, source: FileIO, scratch: Path | None) -> Iterator[Incoming]:
+def opened(table: Table, source: FileIO, beside: Path | None) -> Iterator[Incoming]:
     """The rows of ``source``, which is the file of ``table``. Raises ``DataError``, also while it is iterated.
 
-    ``scratch`` is a folder of our own, the system's for what is temporary where there is none.
+    ``beside`` is the file that is filled with them, ``None`` for one in memory.
     """
     match Path(table.source).suffix:
         case ".csv":
@@ -59,7 +60,7 @@ def opened(table: Table, source: FileIO, scratch: Path | None) -> Iterator[Incom
             with closing(csv_batches(source, table)) as batches:
                 yield Incoming(schema, batches)
         case ".duckdb":
-            with _copied(source, table, scratch) as path, open_database(path, table.source) as connection:
+            with _copied(source, table, beside) as path, open_database(path, table.source) as connection:
                 yield _relation(connection, table)
         case _:
             with pq.ParquetFile(path_of(source)) as file:
@@ -67,17 +68,24 @@ def opened(table: Table, source: FileIO, scratch: Path | None) -> Iterator[Incom
 
 
 @contextmanager
-def _copied(source: FileIO, table: Table, scratch: Path | None) -> Iterator[Path]:
-    """The database in a file of our own: DuckDB opens whatever has a name by then, and not what is open."""
+def _copied(source: FileIO, table: Table, beside: Path | None) -> Iterator[Path]:
+    """The database in a file of our own: DuckDB opens whatever has a name by then, and not what is open.
+
+    Its name is the one of ``beside`` and more, so that it goes with it where a process was killed.
+    """
     try:
         lockf(source, LOCK_SH | LOCK_NB)  # as DuckDB asks before it reads
     except (BlockingIOError, PermissionError):
         raise DataError(table.source, f"cannot be opened: {_IN_USE}") from None
     except OSError:  # a file system without locks
         pass
-    with TemporaryDirectory(prefix=".source-", dir=scratch) as folder:
-        path = Path(folder, "source.duckdb")
-        with path.open("wb") as copy:
+    with ExitStack() as held:
+        if beside is None:
+            path = Path(held.enter_context(TemporaryDirectory(prefix="dataset-agent-source-")), "source")
+        else:
+            path = beside.with_name(f"{beside.name}.source")
+        held.callback(path.unlink, missing_ok=True)
+        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600), "wb") as copy:
             source.seek(0)
             copyfileobj(source, copy, 2**20)
         yield path
