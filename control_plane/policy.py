@@ -156,7 +156,7 @@ class PolicyAnswer:
         if not (policy_id is None or isinstance(policy_id, str)) or not isinstance(version, str):
             raise ValueError("policy_id and policy_version must be text")
         # Of what no row may name nothing could be recorded: neither who was granted nor who was refused.
-        if not all(is_name_of_record(name) for name in (version, policy_id) if name is not None):
+        if not all(is_name_of_record(name) for name in (version, policy_id) if name):
             raise ValueError("policy_id and policy_version are printable ASCII without blanks, 200 characters at most")
         if policy_id is not None and policy_id.startswith(RULE_PREFIX):
             raise ValueError(f"ids starting {RULE_PREFIX} belong to the admission rules")

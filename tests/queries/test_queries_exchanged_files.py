@@ -13,7 +13,8 @@ import pytest
 
 from contract.schema import Column, Table
 from queries import duckdb_file
-from queries.duckdb_file import database_file
+from queries.duckdb_file import database_file, source_file
+from queries.errors import DataError
 from queries.govern import DATA_SCHEMA
 
 COLUMNS = (Column.model_validate({"name": "who", "type": "STRING"}),)
@@ -61,3 +62,11 @@ def test_what_is_built_is_of_the_file_that_was_looked_at(
     with duckdb.connect(str(built), read_only=True) as connection:
         assert connection.execute(f'SELECT who FROM "{DATA_SCHEMA}".z').fetchall() == [("mine",)]
     assert [path.name for path in (tmp_path / "scratch").iterdir()] == [built.name]
+
+
+@pytest.mark.parametrize("name", ["circle.csv", "a\0.csv", f"{'a' * 300}.csv"])
+def test_what_no_file_can_be_called_is_told_as_that(tmp_path: Path, name: str) -> None:
+    (tmp_path / "circle.csv").symlink_to("round.csv")
+    (tmp_path / "round.csv").symlink_to("circle.csv")
+    with pytest.raises(DataError, match="no file can have this path"):
+        source_file(tmp_path, Table(name="z", file=name, columns=COLUMNS))

@@ -125,3 +125,12 @@ async def test_who_holds_the_capability_is_told_what_it_takes(opaque: RootWorld)
 async def test_a_prohibited_operation_is_refused_by_its_own_reason(opaque: RootWorld) -> None:
     view = await ask(with_hidden_capability(opaque), "analyst", "purification-batches", "delete_source", {})
     assert view["reason"] == "PROHIBITED_OPERATION"
+
+
+async def test_who_holds_the_capability_is_told_why_it_is_refused(opaque: RootWorld) -> None:
+    world = with_hidden_capability(opaque)
+    root = RootAgent(world.service)
+    call = {"dataset": "purification-batches", "capability": "detect_outliers", "arguments": {"metric": "recovery"}}
+    asked = to_json(await root.ask(world.token("process_engineer"), call=call, max_age_s=0))
+    await root.close()
+    assert asked["reason"] == "FRESHNESS_UNSATISFIABLE"
