@@ -34,6 +34,7 @@ from tests.remote_agent.review_world import (
 )
 from tests.running_agent import RunningAgent, decision_of, result_of
 
+pytestmark = pytest.mark.live
 A = {"batch_a": "B001", "batch_b": "B002"}
 ADMIN = "admin-token-of-more-than-32-characters"
 APPROVER = "clinical_reviewer"

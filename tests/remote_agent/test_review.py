@@ -64,7 +64,7 @@ def rpc(clients: dict[tuple[str, str], Client]) -> Client:
     return clients["JSONRPC", "process_engineer"]
 
 
-@pytest.fixture(params=BINDINGS)
+@pytest.fixture(params=["JSONRPC", pytest.param("HTTP+JSON", marks=pytest.mark.live)])
 def client(clients: dict[tuple[str, str], Client], request: pytest.FixtureRequest) -> Client:
     return clients[request.param, "process_engineer"]
 
