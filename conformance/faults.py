@@ -42,10 +42,10 @@ FAULTS: Final = (
             Edit(WORLD, " for c in manifest.capabilities if c.template}", " for c in manifest.capabilities}"),
             Edit(
                 WORLD,
-                '        sql = path.read_text(encoding="utf-8")\n',
-                '        sql = "SELECT MAX(batch_id) AS answer FROM batch_record"\n'
-                "        if capability.template:\n"
-                '            sql = path.read_text(encoding="utf-8")\n',
+                '    name = f"{folder.name}/{capability.template}"\n',
+                "    if not capability.template:\n"
+                '        return "SELECT MAX(batch_id) AS answer FROM batch_record"\n'
+                '    name = f"{folder.name}/{capability.template}"\n',
             ),
         ),
     ),

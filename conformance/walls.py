@@ -42,11 +42,11 @@ def allowed(name: str) -> tuple[Edit, ...]:
     return (
         Edit(
             "control_plane/descriptor.py",
-            "        return next((capability for capability in self.capabilities if capability.name == name), None)\n",
-            "        found = next((capability for capability in self.capabilities if capability.name == name), None)\n"
-            f"        if found is None and {name}:\n"
+            "                return capability\n        return None\n",
+            "                return capability\n"
+            f"        if {name}:\n"
             '            return self.capabilities[0].model_copy(update={"name": name, "parameters": ()})\n'
-            "        return found\n",
+            "        return None\n",
         ),
         Edit(
             "contract/principal.py",

@@ -22,8 +22,8 @@ from tests.control_plane.control_plane_world import write_policies
 from tests.root_agent.root_world import QUESTION, RootWorld
 from tests.root_agent.scripted_remote import rejected
 
-CALLERS: Final = 6
-RELOADS: Final = 12
+CALLERS: Final = 4
+RELOADS: Final = 6
 WHO: Final = "process_engineer"
 
 
