@@ -42,6 +42,9 @@ def warnings_of(
             if policies is not None and capability.policy_id and capability.policy_id not in policies.policies:
                 message = f"names {capability.policy_id}, which no policy has as its @id; it can never be the one that decides"
                 yield FolderFault(item.file, message, line, place)
+            if directory is not None and capability.requires_review and not _has_approver(item.manifest, directory):
+                message = f"needs a person's approval, and nobody is entitled to {APPROVE} on {item.manifest.dataset}"
+                yield FolderFault(item.file, message, line, place)
             if policies is not None and directory is not None:
                 template = templates.get((item.manifest.dataset, capability.name))
                 for message in _reach(item.manifest, capability, policies, directory, template):
@@ -61,6 +64,13 @@ def _examples(
             told = "nothing, or as two alike" if read is None else read.capability
             message = f"is read as {told}: ask in more of its keywords, or add the words asked to them"
             yield FolderFault(item.file, message, *item.document.where(("capabilities", number, "examples", place)))
+
+
+def _has_approver(manifest: DatasetManifest, directory: Directory) -> bool:
+    return any(
+        person.tenant == manifest.tenant and person.holds(manifest.dataset, APPROVE)
+        for person in directory.by_name.values()
+    )
 
 
 def _stale(

@@ -197,6 +197,17 @@ def test_what_nobody_can_have_meant_is_a_warning(world: Path, file: str, old: st
     assert any(told in warning.message for warning in report.warnings)
 
 
+def test_a_review_that_nobody_may_give_is_a_warning_and_whoever_may_is_entitled_to_nothing_strange(world: Path) -> None:
+    descriptor = (world / DESCRIPTOR).read_text()
+    (line,) = [line for line in descriptor.splitlines() if line.strip() == "- name: list_flights"]
+    indent = " " * (line.index("-") + 2)
+    edit(world, DESCRIPTOR, (line, f"{line}\n{indent}requires_review: true"))
+    told = [warning.message for warning in checked(world).warnings if "approv" in warning.message]
+    assert told == ["needs a person's approval, and nobody is entitled to approve on flights"]
+    edit(world, PEOPLE, ("[list_flights, summarise_flights]", "[approve, list_flights, summarise_flights]"))
+    assert not [warning for warning in checked(world).warnings if "approv" in warning.message]
+
+
 def test_a_time_that_no_policy_takes_up_is_a_warning_until_one_does(world: Path) -> None:
     text = (world / DESCRIPTOR).read_text()
     (line,) = [line for line in text.splitlines() if line.startswith("freshness:")]
