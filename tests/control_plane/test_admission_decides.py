@@ -210,6 +210,19 @@ def test_the_capabilitys_own_freshness_counts_too() -> None:
     assert admit(make_request(descriptor=descriptor), permit()).reason is Reason.FRESHNESS_UNSATISFIABLE
 
 
+@pytest.mark.parametrize(("asked", "required"), [(1e12, 60), (60, 10**12)])
+def test_data_are_young_enough_for_who_asks_and_for_the_capability(asked: float, required: int) -> None:
+    request = make_request(
+        max_age_s=asked, descriptor=make_descriptor(raw_capability(freshness_requirement_s=required))
+    )
+    assert admit(request, permit()).reason is Reason.FRESHNESS_UNSATISFIABLE
+
+
+def test_an_evaluator_fails_by_being_away_or_late_and_by_nothing_that_grants() -> None:
+    with pytest.raises(ValueError, match="unavailable or late"):
+        EvaluatorFailure(Reason.PRINCIPAL_AUTHORIZED)
+
+
 @pytest.mark.parametrize("held", [("write",), ("external", "write")])
 def test_a_write_needs_the_effect_among_the_principals_attributes(held: tuple[str, ...]) -> None:
     descriptor = make_descriptor(raw_capability(effect="write"))

@@ -149,6 +149,8 @@ GOOD = permit().to_json()
         pytest.param(307, b"", id="redirect"),
         pytest.param(200, b"not json", id="not json"),
         pytest.param(200, b"[]", id="a list"),
+        pytest.param(200, b'["result"]', id="a list of the word"),
+        pytest.param(200, b'"a result"', id="a text with the word"),
         pytest.param(200, b"{}", id="undefined"),
         pytest.param(200, b'{"result": true}', id="a bare true"),
         pytest.param(200, b'{"result": {"allow": true}}', id="another shape"),
@@ -221,6 +223,8 @@ def test_one_evaluator_serves_one_event_loop_after_another(tmp_path: Path) -> No
         "http://user:pw@127.0.0.1",
         "127.0.0.1:8802",
         "http://127.0.0.1/?a=1",
+        "https://policy.example/#a",
+        "https:///policy",
         "",
     ],
 )
