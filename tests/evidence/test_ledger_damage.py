@@ -10,8 +10,13 @@ import pytest
 
 from evidence.checkpoint import Checkpoint, Receipt
 from evidence.damage import Damage
+from evidence.entry import InvalidLedger
 from evidence.exporting import export_lines
+from evidence.merkle import Frontier, inclusion_path, leaf_hash
+from evidence.reader import LedgerFile
+from evidence.row import COLUMNS, leaf_data
 from evidence.verify import LedgerReport, verify_ledger
+from evidence.walk import Walk
 from tests.evidence.evidence_builders import SeedSigner, head_as_sql, make_row, open_ledger, refused_row, tamper
 
 SIZE = 12
@@ -263,3 +268,52 @@ def test_a_beginning_whose_peaks_do_not_fit_is_damage(check: InExport, folder: P
     first = json.loads(lines[0])
     first["begins"]["peaks"].reverse()
     assert check([json.dumps(first), *lines[1:]]).damage is Damage.FILE_DAMAGED
+
+
+def test_a_beginning_of_another_ledger_of_the_same_key_is_named(check: InExport, folder: Path, tmp_path: Path) -> None:
+    lines = list(export_lines(folder / "ledger.db", start=6))
+    other = open_ledger(tmp_path / "other")
+    for number in range(6):
+        other.append(make_row(number))
+    foreign = json.loads(next(export_lines(other.path, start=6)))
+    lines[0] = json.dumps({**json.loads(lines[0]), "begins": foreign["begins"]})
+    assert named(check(lines)) == (Damage.CHECKPOINT_SWAPPED, None)
+
+
+def test_hashes_out_of_their_place_are_named(check: InExport, lines: list[str]) -> None:
+    hashes = [json.loads(line)["leaf_hash"] for line in lines[4:7]]
+    report = check([*lines[:4], json.dumps({"leaves": {"start": 4, "hashes": hashes}}), *lines[7:]])
+    assert named(report) == (Damage.ROW_REMOVED, 3)
+
+
+def test_a_receipt_with_a_later_checkpoint_names_the_row_it_was_given_for(
+    folder: Path, tmp_path: Path, receipts: list[Receipt], lines: list[str]
+) -> None:
+    leaves = [bytes.fromhex(json.loads(line)["leaf_hash"]) for line in lines[1:10]]
+    later = Receipt(4, leaves[4], receipts[8].checkpoint, inclusion_path(4, leaves), receipts[4].opening)
+    assert later.holds((KEY,))
+    assert named(in_file(folder, later)) == (None, None)
+    head = receipts[3].checkpoint
+    (tmp_path / "fork").mkdir()
+    fork = tmp_path / "fork" / "fork.jsonl"
+    frontier, made = Frontier(), lines[:5]
+    for line in lines[1:5]:
+        frontier = frontier.append(bytes.fromhex(json.loads(line)["leaf_hash"]))
+    for number, line in enumerate(lines[5:], 4):
+        cells = {name: json.loads(line).get(name) for name in COLUMNS} | {"client": "urn:forged"}
+        leaf = leaf_hash(leaf_data(number, cells))
+        frontier = frontier.append(leaf)
+        head = Checkpoint.sign(
+            SeedSigner(), origin=head.origin, size=number + 1, root=frontier.root(), time=str(cells["recorded_at"])
+        )
+        hashes = {"leaf_hash": leaf.hex(), "root": head.root.hex(), "signature": head.to_json()["signature"]}
+        made.append(json.dumps({"index": number, **cells, **hashes}))
+    fork.write_text("\n".join([json.dumps({"checkpoint": head.to_json()}), *made[1:]]) + "\n")
+    assert verify_ledger(fork, KEY).ok
+    assert named(verify_ledger(fork, KEY, receipt=later)) == (Damage.FORK, 4)
+
+
+def test_what_has_no_newest_checkpoint_is_no_ledger(folder: Path) -> None:
+    (entry, *_) = LedgerFile(folder / "ledger.db").rows()
+    with pytest.raises(InvalidLedger, match="no head"):
+        Walk((KEY,), ()).run(iter([entry]), lambda: iter(()))

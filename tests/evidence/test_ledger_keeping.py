@@ -287,3 +287,16 @@ class TestExport:
             write_export(ledger.path, file, progress=fails)  # type: ignore[arg-type]
         assert file.read_bytes() == before
         assert json.loads(before.splitlines()[0])["checkpoint"]["size"] == 10
+
+
+def test_hashes_of_another_history_show_where_the_ledger_stands_on_them(
+    ledger: Ledger, receipts: list[Receipt]
+) -> None:
+    rotate(ledger.path, KEYS)
+    remove(ledger, before=NOW + 100)
+    (segment,) = segments_of(ledger.path)
+    first, leaves = segment.path.read_text().splitlines()
+    hashes = json.loads(leaves)
+    hashes["leaves"]["hashes"][4] = "0" * 64
+    segment.path.write_text(first + "\n" + json.dumps(hashes) + "\n")
+    assert verify(ledger.path).damage is Damage.FORK

@@ -135,3 +135,42 @@ def test_no_consistency_proof_exists_outside_the_tree(first: int) -> None:
 def test_a_frontier_whose_peaks_do_not_fit_its_size_is_refused() -> None:
     with pytest.raises(ValueError, match="peak"):
         Frontier.from_bytes(3, bytes(32))
+
+
+@pytest.mark.parametrize(("size", "peaks"), [(-1, 1), (1, 0), (1, 2), (3, 1), (0, 1)])
+def test_a_frontier_has_one_peak_for_every_set_bit_of_its_size(size: int, peaks: int) -> None:
+    with pytest.raises(ValueError, match="one peak"):
+        Frontier(size, (b"x" * 32,) * peaks)
+
+
+def test_peaks_are_whole_hashes() -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        Frontier.from_bytes(3, b"x" * 40)
+
+
+@pytest.mark.parametrize("index", [-1, 3, 4])
+def test_no_path_leads_from_a_leaf_that_is_not_there(index: int) -> None:
+    with pytest.raises(IndexError):
+        inclusion_path(index, [b"a" * 32] * 3)
+
+
+@pytest.mark.parametrize("first", [0, -1, 4])
+def test_no_proof_is_of_a_tree_that_was_never_a_part(first: int) -> None:
+    with pytest.raises(IndexError):
+        consistency_path(first, [b"a" * 32] * 3)
+
+
+def test_a_proof_of_a_leaf_outside_or_with_more_steps_than_the_tree_has_is_none() -> None:
+    leaf, more = b"a" * 32, b"b" * 32
+    assert verify_inclusion(leaf, 0, 1, (), leaf)
+    assert not verify_inclusion(leaf, 1, 1, (), leaf)
+    assert not verify_inclusion(leaf, 0, 1, (more,), node_hash(more, leaf))
+
+
+def test_a_proof_of_consistency_is_of_a_smaller_tree_and_has_no_more_steps_than_it_takes() -> None:
+    x, one, two, three = (bytes([number]) * 32 for number in range(4))
+    assert not verify_consistency(2, x, 1, x, ())
+    assert not verify_consistency(3, x, 4, x, ())
+    old, new = node_hash(two, x), node_hash(two, node_hash(x, one))
+    assert verify_consistency(3, old, 4, new, (x, one, two))
+    assert not verify_consistency(3, node_hash(three, old), 4, node_hash(three, new), (x, one, two, three))
