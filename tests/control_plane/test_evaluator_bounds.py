@@ -134,7 +134,7 @@ def test_no_more_answers_are_remembered_than_may_be(tmp_path: Path, monkeypatch:
     assert len(evaluator._answers) <= 3
 
 
-@pytest.mark.parametrize("reason", set(Reason) - {Reason.EVALUATOR_UNAVAILABLE, Reason.EVALUATOR_TIMEOUT})
+@pytest.mark.parametrize("reason", sorted(set(Reason) - {Reason.EVALUATOR_UNAVAILABLE, Reason.EVALUATOR_TIMEOUT}))
 def test_an_evaluator_fails_in_two_ways_and_in_no_other(reason: Reason) -> None:
     with pytest.raises(ValueError, match="unavailable or late"):
         EvaluatorFailure(reason)
