@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-postgres test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo test-evidence races test-hostile test-adversarial mutants conformance conformance-mutants bench lock
+.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-postgres test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo test-evidence races test-hostile test-adversarial mutants conformance conformance-mutants replay bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -96,6 +96,10 @@ conformance: setup ## the public conformance kit against the served product: 15 
 
 conformance-mutants: setup ## the kit's 19 faults, each planted at every wall at once: which assertion catches each (minutes)
 	$(BIN)/python -m conformance.mutants $(CONFORMANCE)
+
+REPLAY ?= check
+replay: setup ## five askings of the served product beside their baselines; REPLAY='record --only granted/mcp-tool' after a change that is meant
+	$(BIN)/python -m conformance.replay $(REPLAY)
 
 bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks

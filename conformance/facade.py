@@ -95,12 +95,22 @@ class Facade:
         self._root: RootAgent = self._run(self._open())
         self._holder = FileSigner.load(settings.root_dir / "holder.jwk")
 
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @property
+    def root(self) -> RootAgent:
+        """The root agent itself, to be watched; it is asked through ``request``."""
+        return self._root
+
     async def _open(self) -> RootAgent:
         return RootAgent(open_service(self._settings, clock=lambda: time.time() - self._behind))
 
     def close(self) -> None:
         self._run(self._root.close())
         self._run(close_service(self._root.service))
+        self._run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
 
