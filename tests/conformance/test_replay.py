@@ -12,6 +12,7 @@ import pytest
 import yaml
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.workflow import DEFAULT_ROUTE, START, FunctionNode, Workflow
+from google.genai import types
 
 from conformance.facade import Facade
 from conformance.processes import command
@@ -119,7 +120,7 @@ def test_another_tool_of_the_mcp_server_is_named(facade: Facade) -> None:
 def test_another_callback_is_named(facade: Facade) -> None:
     class Blocking(BasePlugin):
         async def before_agent_callback(self, **_: Any) -> Any:
-            return entry.types.Content(role="model", parts=[entry.types.Part(text="no")])
+            return types.Content(role="model", parts=[types.Part(text="no")])
 
     plugins = facade.root._runner.plugin_manager.plugins
     plugins.append(Blocking(name="blocking"))

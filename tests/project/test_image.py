@@ -19,7 +19,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RUNTIME = "requirements-runtime"
 # Extras that an image can have, by their lock: the others are for tests.
-IN_IMAGES = {"": f"{RUNTIME}.lock", "bigquery": f"{RUNTIME}-bigquery.lock"}
+IN_IMAGES = {"": f"{RUNTIME}.lock", "bigquery": f"{RUNTIME}-bigquery.lock", "mcp": f"{RUNTIME}-mcp.lock"}
 # The image's platform; the rest is the interpreter's that runs the tests.
 LINUX = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "python_version": "3.13",
          "python_full_version": "3.13.0"}  # fmt: skip
@@ -72,11 +72,15 @@ def test_an_images_lock_holds_all_that_is_needed(extra: str, name: str) -> None:
     assert names <= set(locked(DEPLOY / name))
 
 
-def test_an_extra_adds_to_the_image_and_changes_nothing_in_it() -> None:
-    plain, more = locked(DEPLOY / IN_IMAGES[""]), locked(DEPLOY / IN_IMAGES["bigquery"])
+@pytest.mark.parametrize(
+    ("extra", "added"),
+    [("bigquery", {"google-cloud-bigquery", "google-cloud-bigquery-storage", "grpcio"}), ("mcp", {"mcp", "mcp-types"})],
+)
+def test_an_extra_adds_to_the_image_and_changes_nothing_in_it(extra: str, added: set[str]) -> None:
+    plain, more = locked(DEPLOY / IN_IMAGES[""]), locked(DEPLOY / IN_IMAGES[extra])
     for package, line in plain.items():
         assert more[package].split()[0] == line.split()[0]
-    assert {"google-cloud-bigquery", "google-cloud-bigquery-storage", "grpcio"} <= set(more) - set(plain)
+    assert added <= set(more) - set(plain)
 
 
 def test_the_dockerfile_and_the_recipe_know_every_lock_of_an_image() -> None:
