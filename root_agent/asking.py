@@ -31,6 +31,8 @@ from root_agent.service import Service, World
 
 MAX_QUESTION_CHARS: Final = 4_000
 MAX_AGE_S: Final = 10**10
+MAX_EVENTS: Final = 64
+"""So many ids of events a row of the ledger takes."""
 _ENDING: Final = frozenset(
     {"record_evidence", "record_refusal", "record_indeterminate", "await_approval", "explain_response"}
 )
@@ -191,7 +193,7 @@ class Asking:
     but its receipt, and ``relayed`` the same sealed; ``stop`` is the decision the path ended with early, whoever made it.
     ``read_under`` is all that the reading of the words depends on, where it was read anew and may be remembered.
     ``trace_id`` is 32 hex digits. ``watch`` is told how far the call is while it runs.
-    ``began`` is of ``perf_counter``.
+    ``event_ids`` are of the events that the steps left in the session. ``began`` is of ``perf_counter``.
     """
 
     person: RequestContext
@@ -224,6 +226,7 @@ class Asking:
     relayed: Mapping[str, Any] | None = field(default=None, repr=False)
     answer: Answer | None = field(default=None, repr=False)
     visited: tuple[str, ...] = ()
+    event_ids: tuple[str, ...] = ()
     watch: Watch | None = field(default=None, repr=False, compare=False)
     began: float = field(default_factory=perf_counter, repr=False, compare=False)
 
@@ -275,6 +278,10 @@ class Asking:
     def is_ending(self) -> bool:
         """Whether its row is being written, or is written: from here on it is not broken off."""
         return bool(self.visited) and self.visited[-1] in _ENDING
+
+    def left(self, event_id: str) -> Asking:
+        """As it is once a step has left this event in the session."""
+        return replace(self, event_ids=(*self.event_ids, event_id)[:MAX_EVENTS])
 
     def visiting(self, node: str) -> Asking:
         return replace(self, visited=(*self.visited, node))

@@ -61,6 +61,7 @@ def evidence_row(
         trace_id=asking.trace_id,
         session_id=str(asking.session_id),
         invocation_id=str(asking.invocation_id) if asking.invocation_id else None,
+        event_ids=asking.event_ids,
     )
 
 

@@ -118,7 +118,9 @@ class Nodes:
                 asking = self._desk.put(await ask.take(step, asking, self._service()))
                 span.tell(reason=asking.stop.reason.value if asking.stop else None)
             self._service().measures.step(node, perf_counter() - began, restricted=asking.is_restricted)
-        return Event(output=_public(node, asking), route=asking.route.value if routed else None)
+        event = Event(output=_public(node, asking), route=asking.route.value if routed else None)
+        self._desk.put(asking.left(event.id))
+        return event
 
     async def _attempt(self, ctx: Context, asking: Asking, service: Service) -> Asking:
         planned, cards = asking.plan, service.cards

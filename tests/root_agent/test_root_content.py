@@ -163,3 +163,19 @@ async def test_state_has_the_reach_that_its_prefix_says(delta: dict[str, int]) -
     assert kept.state == {name: value for name, value in delta.items() if not name.startswith("temp:")}
     assert same.state == {name: value for name, value in delta.items() if name.startswith(("user:", "app:"))}
     assert other.state == {name: value for name, value in delta.items() if name.startswith("app:")}
+
+
+async def test_the_row_names_the_events_of_its_run_and_outlives_their_session(world: RootWorld) -> None:
+    said, events = await run(world, types.Content(role="user", parts=[types.Part(text=QUESTION)]))
+    (row,) = list(world.service.ledger.rows())
+    ids = row.event_ids()
+    assert "GRANTED" in said and len(ids) == len(set(ids)) == 7
+    in_order = [event.id for event in events if event.id in ids]
+    assert in_order == ids
+    assert row.cells["invocation_id"] == events[0].invocation_id and row.cells["session_id"]
+    root = RootAgent(world.service)
+    await root.ask(world.token("process_engineer"), question=QUESTION)
+    left = (await root._sessions.list_sessions(app_name="root_agent")).sessions
+    await root.close()
+    rows = list(world.service.ledger.rows())
+    assert left == [] and len(rows) == 2 and len(rows[1].event_ids()) == 7
