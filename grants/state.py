@@ -24,7 +24,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Protocol
@@ -88,7 +88,7 @@ class Progress:
         return self.memory != seen.memory or (self.epoch, self.seq) < (seen.epoch, seen.seq)
 
     def further(self, steps: int = 1) -> Progress:
-        return replace(self, seq=self.seq + steps)
+        return Progress(self.memory, self.epoch, self.seq + steps)
 
 
 class StateStore(Protocol):

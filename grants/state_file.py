@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +40,7 @@ from grants.state_header import (
     write_header,
 )
 from grants.state_known import Reading
+from grants.state_lock import Asked, Locked, Memory
 from grants.state_paths import (
     Files,
     FilesReplaced,
@@ -58,18 +59,6 @@ LOG_BYTES: Final = 4 * 2**20
 """Size of the write-ahead log at which it is moved into the file."""
 SWEEP_EVERY: Final = 256
 """Spends of a connection between two looks for leaves that may be forgotten."""
-
-
-@dataclass(slots=True)
-class Memory:
-    """What the connections of a store know together; ``lost`` is a loss which the file itself cannot tell."""
-
-    seen: Progress | None = None
-    lost: bool = False
-
-    def note(self, progress: Progress) -> None:
-        if self.seen is None or self.seen.behind(progress):
-            self.seen = progress
 
 
 class StateFile:
@@ -96,29 +85,39 @@ class StateFile:
 
     def begin(self, now: float) -> None:
         """Connect for the first time, and arm what is new or was lost while nobody looked."""
-        with self._writing(now):
-            pass
+        with self._locked() as reading:
+            self._sound(reading, now)
 
-    def spend(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
-        with self._writing(now) as (reading, header):
-            clock = max(header.clock, now)
-            _judge(reading, grant, policy, header, clock)
-            leaf = (replay_key(grant), remembered_until(grant))
-            if not reading.connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
-                raise replayed()
-            self._sweep(reading.connection, clock)
-            reading.connection.execute("UPDATE memory SET seq = seq + 1, clock = ?", (clock,))
-        written = replace(header, progress=header.progress.further(), clock=clock)
-        reading.wrote(written)
-        self._memory.note(written.progress)
+    def spend_each(self, asked: Sequence[Asked]) -> list[NotGranted | None]:
+        """Spend leaves in one transaction, one after the other. For each: why it is not spent, if it is not."""
+        stops: list[NotGranted | None] = []
+        with self._locked() as reading:
+            header = self._sound(reading, max([one.now for one in asked]))
+            clock, spent = header.clock, 0
+            for one in asked:
+                at = max(clock, one.now)
+                try:
+                    self._spend(reading, one, header, at)
+                except NotGranted as stop:
+                    stops.append(stop)
+                    continue
+                stops.append(None)
+                clock, spent = at, spent + 1
+            if spent:
+                reading.connection.execute("UPDATE memory SET seq = seq + ?, clock = ?", (spent, clock))
+        if spent:
+            written = header.further(spent, clock)
+            reading.wrote(written)
+            self._memory.note(written.progress)
+        return stops
 
     def recheck(self, grant: VerifiedGrant, policy: str | None, now: float) -> None:
         """Reads only, unless something is to be written down about the file itself."""
         reading, files, seen = self._current(), self._checked(), self._memory.seen
         header = reading.look(files.opened.st_mtime_ns).header
         if header is None or self._condition(header, files, seen) is not Condition.SOUND:
-            with self._writing(now) as (reading, header):
-                pass
+            with self._locked() as reading:
+                header = self._sound(reading, now)
         self._memory.note(header.progress)
         _judge(reading, grant, policy, header, header.clock)
 
@@ -173,30 +172,21 @@ class StateFile:
                     fresh.executemany(REVOKE, kept)
         self.disconnect()
 
-    @contextmanager
-    def _writing(self, now: float) -> Iterator[tuple[Reading, Header]]:
-        with self._locked() as reading:
-            header = self._settled(reading) or self._rearmed(reading, now)
-            self._memory.note(header.progress)
-            yield reading, header
+    def _locked(self) -> Locked:
+        return Locked(self._current(), self._look_locked, self._checked)
 
-    @contextmanager
-    def _locked(self) -> Iterator[Reading]:
-        reading = self._current()
-        connection = reading.connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            self._locked_files = self._checked()
-            yield reading
-        except NotGranted:
-            connection.execute("COMMIT")  # keeps what was written down about the file, the only change by then
-            raise
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
-        self._checked()  # or nobody else would ever see what was committed
+    def _sound(self, reading: Reading, now: float) -> Header:
+        """The header under the write lock, of a memory that was begun or goes on where it had to be."""
+        header = self._settled(reading) or self._rearmed(reading, now)
+        self._memory.note(header.progress)
+        return header
+
+    def _spend(self, reading: Reading, asked: Asked, header: Header, clock: float) -> None:
+        _judge(reading, asked.grant, asked.policy, header, clock)
+        leaf = (replay_key(asked.grant), remembered_until(asked.grant))
+        if not reading.connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
+            raise replayed()
+        self._sweep(reading.connection, clock)
 
     def _settled(self, reading: Reading) -> Header | None:
         """The header under the write lock; ``None`` for a loss, which stays for whoever knows the time to write down."""
@@ -273,6 +263,9 @@ class StateFile:
             connection.close()
             raise
         return connection
+
+    def _look_locked(self) -> None:
+        self._locked_files = self._checked()
 
     def _checked(self) -> Files:
         """What lies there now. Raises ``FilesReplaced`` where others would not see what this connection does.

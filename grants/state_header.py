@@ -44,6 +44,11 @@ class Header:
     modified: int
     announced: int
 
+    def further(self, spent: int, clock: float) -> Header:
+        """After so many more leaves, the last of them at ``clock``."""
+        progress = self.progress.further(spent)
+        return Header(progress, self.armed, clock, self.boot, self.inode, self.modified, self.announced)
+
 
 class Condition(Enum):
     SOUND = auto()

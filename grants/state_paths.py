@@ -52,7 +52,11 @@ class Files(NamedTuple):
     @classmethod
     def at(cls, path: str, real: str) -> Files:
         """``real`` is where links lead from ``path``: SQLite keeps the log there."""
-        return cls(status_of(path), status_of(real + "-wal"), status_of(real + "-shm"))
+        log, shared = real + "-wal", real + "-shm"
+        try:
+            return cls(os.stat(path), os.stat(log), os.stat(shared))
+        except OSError:  # one of them is not there
+            return cls(status_of(path), status_of(log), status_of(shared))
 
     @property
     def opened(self) -> os.stat_result:

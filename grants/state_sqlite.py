@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from contract.errors import Category
 from contract.grant import VerifiedGrant
+from contract.verdict import NotGranted
 from grants.revocation_form import check_revocation
 from grants.state import (
     BUDGET,
@@ -27,9 +28,11 @@ from grants.state import (
     fault,
     unavailable,
 )
-from grants.state_file import Memory, StateFile
+from grants.state_file import StateFile
+from grants.state_lock import Asked, Memory
 from grants.state_paths import FilesReplaced, FileTorn
 from grants.state_seen import SeenFile
+from grants.state_together import Together
 
 T = TypeVar("T")
 
@@ -60,6 +63,7 @@ class SqliteState:
         self._patient = StateFile(path, self._memory, wait=budget)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grants-state")
         self._checkpoint: Future[None] | None = None
+        self._together = Together()
 
     @classmethod
     def open(cls, path: Path, *, now: float, budget: float = BUDGET, seen_file: Path | None = None) -> SqliteState:
@@ -74,9 +78,12 @@ class SqliteState:
         return store
 
     async def spend(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
-        await self._judged(lambda file: file.spend(grant, policy, now))
+        await self._together.spend(Asked(grant, policy, now), self._spend_each)
         if self._here.log_is_long() and (self._checkpoint is None or self._checkpoint.done()):
             self._checkpoint = self._thread.submit(self._move_log)
+
+    async def _spend_each(self, asked: Sequence[Asked]) -> Sequence[NotGranted | None]:
+        return await self._judged(lambda file: file.spend_each(asked))
 
     async def recheck(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:
         check_not_ended(grant, now)
@@ -107,9 +114,9 @@ class SqliteState:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._patient.disconnect)
         self._thread.shutdown()
 
-    async def _judged(self, work: Callable[[StateFile], None]) -> None:
+    async def _judged(self, work: Callable[[StateFile], T]) -> T:
         try:
-            await self._run(work)
+            return await self._run(work)
         except (sqlite3.Error, OSError) as error:
             raise unavailable() from error
         finally:
