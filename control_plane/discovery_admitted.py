@@ -8,7 +8,7 @@ Only a refusal leaves a capability out: what nobody could decide is shown, and a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,13 +16,15 @@ from contract.principal import Principal
 from contract.verdict import Reason
 from control_plane.admission import AdmissionRequest, decide
 from control_plane.discovery import Candidate, Discovery, DiscoveryIndex
-from control_plane.evaluator import Evaluator
+from control_plane.evaluator import Evaluator, InProcessEvaluator
 
 AT_ONCE: Final = 16
 """Questions that a policy server is asked at the same time."""
 MAX_LOOKED_AT: Final = 100
 """Datasets that policies are asked about for one question; what is found after that many is not shown."""
 _GROWTH: Final = 4
+_UNRECORDED: Final = "discovery"
+"""Instead of an id: nothing is admitted by these decisions, and none is kept."""
 _UNDECIDED: Final = frozenset({Reason.EVALUATOR_UNAVAILABLE, Reason.EVALUATOR_TIMEOUT})
 _MAY_NOT: Final = frozenset(
     {
@@ -55,14 +57,16 @@ async def discover_admitted(
 
     def request(candidate: Candidate, capability: str) -> AdmissionRequest:
         descriptor = candidate.entry.descriptor
-        return AdmissionRequest(principal, descriptor.dataset, capability, descriptor, policy_version, now)
+        return AdmissionRequest(
+            principal, descriptor.dataset, capability, descriptor, policy_version, now, decision_id=_UNRECORDED
+        )
 
     asking = _Asking(evaluator, request)
     most = max(limit, MAX_LOOKED_AT)
     size = limit
     while True:
         found = index.discover(question, principal, limit=size)
-        left = await asyncio.gather(*map(asking.left_of, found.candidates))
+        left = await asking.left_of(found.candidates)
         kept = [item for item in left if item.capabilities]
         if len(kept) >= limit or len(left) < size or size >= most:
             break
@@ -84,22 +88,34 @@ class _Asking:
         self._evaluator = evaluator
         self._request = request
         self._gate = asyncio.Semaphore(AT_ONCE)
-        self._left: dict[tuple[str, str], Candidate] = {}
+        self._may: dict[tuple[str, str, str], bool] = {}
         self._undecided = False
 
-    async def left_of(self, candidate: Candidate) -> Candidate:
-        """The candidate with just the capabilities that the policies do not refuse, in its order."""
-        place = candidate.entry.agent_id, candidate.entry.descriptor.dataset
-        if place not in self._left:
-            may = await asyncio.gather(*(self._may(candidate, name) for name in candidate.capabilities))
-            left = tuple(name for name, kept in zip(candidate.capabilities, may, strict=True) if kept)
-            self._left[place] = replace(candidate, capabilities=left)
-        return self._left[place]
+    async def left_of(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Each candidate with just the capabilities that the policies do not refuse, in its order."""
+        new = [(item, name) for item in candidates for name in item.capabilities if _place(item, name) not in self._may]
+        if isinstance(self._evaluator, InProcessEvaluator):
+            for item, name in new:  # nothing is waited for, so tasks would only cost
+                await self._decide(item, name)
+        else:
+            await asyncio.gather(*(self._gated(item, name) for item, name in new))
+        return [
+            replace(item, capabilities=tuple(name for name in item.capabilities if self._may[_place(item, name)]))
+            for item in candidates
+        ]
 
-    async def _may(self, candidate: Candidate, capability: str) -> bool:
+    async def _gated(self, candidate: Candidate, capability: str) -> None:
         async with self._gate:
-            if self._undecided:  # a server that is away is waited for once, and once more by admission
-                return True
-            decision = await decide(self._request(candidate, capability), self._evaluator)
-            self._undecided = self._undecided or decision.reason in _UNDECIDED
-            return decision.reason not in _MAY_NOT
+            await self._decide(candidate, capability)
+
+    async def _decide(self, candidate: Candidate, capability: str) -> None:
+        if self._undecided:  # a server that is away is waited for once, and once more by admission
+            self._may[_place(candidate, capability)] = True
+            return
+        decision = await decide(self._request(candidate, capability), self._evaluator)
+        self._undecided = self._undecided or decision.reason in _UNDECIDED
+        self._may[_place(candidate, capability)] = decision.reason not in _MAY_NOT
+
+
+def _place(candidate: Candidate, capability: str) -> tuple[str, str, str]:
+    return candidate.entry.agent_id, candidate.entry.descriptor.dataset, capability
