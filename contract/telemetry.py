@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import warnings
 from typing import Final
 
@@ -16,6 +17,7 @@ _CAPTURE: Final = (
     *("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", _ADK_CAPTURE, "ADK_EXPERIMENTAL_TELEMETRY"),
     *("ADK_EXPERIMENTAL_TELEMETRY_FEATURES", _SCHEMA),
 )
+_QUOTED: Final = re.compile(r"`[^`]*(`|$)")
 _OFF: Final = frozenset({"", "0", "false", "no", "off", "no_content"})
 _PRESENT: Final = frozenset({"", "2", "otel_semconv_1_44"})
 """Forms of ADK's spans; the one before writes into them what a model and a tool are given."""
@@ -50,6 +52,11 @@ def refuse_content_capture(component: Component) -> None:
             )
     os.environ[_ADK_CAPTURE] = "false"
     os.environ[_ADK_LOCK] = "true"
+
+
+def unquoted(said: str) -> str:
+    """What a fault says of a policy or descriptor file, for a log: without what it quotes of its text (in backquotes)."""
+    return _QUOTED.sub("`…`", said)
 
 
 def quiet_content_loggers() -> None:

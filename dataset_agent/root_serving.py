@@ -9,6 +9,7 @@ from typing import Any
 from contract.address import is_loopback
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
+from contract.telemetry import unquoted
 from dataset_agent.configuration import check_user
 from dataset_agent.console import note
 from dataset_agent.evidence_commands import Side, ledger_path
@@ -81,7 +82,7 @@ class RootWorld:
             await reload_service(self._settings, self._service)
         except DatasetAgentError as error:
             self._fault = error.message
-            note(f"reload refused, the old version stays in force: {error.message}")
+            note(f"reload refused, the old version stays in force: {unquoted(error.message)}")
             return
         self._fault = None
         self._generation += 1

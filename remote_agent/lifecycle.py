@@ -19,6 +19,7 @@ from contract.bearer_token import BearerToken
 from contract.errors import Component, DatasetAgentError
 from contract.key_ring import take_over
 from contract.settings import Settings
+from contract.telemetry import unquoted
 from contract.verdict import NotGranted
 from evidence.writer_client import WriterPlace
 from grants.key_store import KeyName
@@ -150,7 +151,7 @@ class Lifecycle:
                 trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
                 self.fault = error.message
-                log.error("reload refused, the old version stays in force: %s", error.message)
+                log.error("reload refused, the old version stays in force: %s", unquoted(error.message))
                 return
             except Exception as error:
                 self.fault = f"the reload failed with {type(error).__name__}: see what was edited last"
