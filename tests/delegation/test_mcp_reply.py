@@ -6,6 +6,7 @@ import base64
 import copy
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from delegation.mcp_reply import from_tool_result
 from delegation.mcp_tool import ToolPlace, _check_declared
 from delegation.reply import Outcome
 from delegation.reply_reader import MAX_ENVELOPE
+from tests.control_plane.control_plane_world import make_descriptor, raw_capability
 from tests.root_agent.scripted_remote import granted_decision
 
 SCHEMA = {"type": "object", "properties": {}}
@@ -98,6 +100,12 @@ def test_another_form_is_no_answer(spoil: Edit) -> None:
     assert (reply.outcome, reply.reason, reply.body) == (Outcome.INDETERMINATE, Reason.REMOTE_RESPONSE_INVALID, b"")
 
 
+def test_a_result_without_a_proof_is_told_from_one_whose_proof_is_none() -> None:
+    spoiled = good()
+    del spoiled["_meta"][MCP_PROVENANCE]
+    assert "no provenance beside it" in from_tool_result(spoiled).message
+
+
 @pytest.mark.parametrize("said", [None, "text", 1, []])
 def test_what_is_no_object_is_no_answer(said: object) -> None:
     assert from_tool_result(said).reason is Reason.REMOTE_RESPONSE_INVALID
@@ -162,6 +170,15 @@ async def test_a_list_of_as_many_tools_as_there_may_be_is_read() -> None:
     tools = [{"name": f"t{number}"} for number in range(MAX_TOOLS)]
     async with answering(200, wrapped({"tools": tools})) as http:
         assert len(await list_tools(http, "http://127.0.0.1:9/mcp/d", {}, timeout=5)) == MAX_TOOLS
+
+
+def test_a_tool_that_the_card_does_not_name_has_no_place() -> None:
+    descriptor = make_descriptor(raw_capability(mcp_tool_name="t", tool_name=None), endpoints={"mcp": "/mcp/plants"})
+    card: Any = SimpleNamespace(rpc_url="http://127.0.0.1:9/")
+    assert ToolPlace.of(card, descriptor, "t").url == "http://127.0.0.1:9/mcp/plants"
+    with pytest.raises(NotGranted) as stop:
+        ToolPlace.of(card, descriptor, "other")
+    assert stop.value.reason is Reason.UNREGISTERED_CAPABILITY
 
 
 @pytest.mark.parametrize(
