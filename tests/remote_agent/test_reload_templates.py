@@ -103,3 +103,14 @@ async def test_a_template_that_was_edited_into_a_fault_is_not_taken_from_memory(
     path.write_text(sound, encoding="utf-8")
     assert remade(first, await load()) == set()
     assert load.worlds[-1].outdated == {}
+
+
+async def test_what_is_declared_has_an_implementation_and_nothing_else_can_be_run(load: Load, folder: Path) -> None:
+    (folder / DATASET / "templates" / "execute_any_sql.sql").write_text("SELECT 1 AS one", encoding="utf-8")
+    served = await load()
+    declared = load.worlds[-1].datasets[DATASET].descriptor.capabilities
+    assert set(served) == {capability.name for capability in declared}
+    assert all(capability.descriptor.template for capability in served.values())
+    edit(folder, lambda raw: raw["capabilities"][0].pop("template"))
+    await load()
+    assert "needs a template" in str(load.worlds[-1].outdated[DATASET])

@@ -17,7 +17,7 @@ from remote_agent.executor import AdkExecutor, GovernedTool
 from remote_agent.plugin import ADMITTED, Admitted, DatasetPolicyPlugin
 from remote_agent.result_plugins import RESULT_SCHEMA, ProvenancePlugin, ResultFilterPlugin, in_order, require_order
 from tests.authority_builder import make_authority
-from tests.remote_agent.test_two_walls import CALLED, Engine
+from tests.remote_agent.test_two_walls import CALLED, Engine, alone
 
 SECRET = "patient-0042"
 
@@ -196,6 +196,15 @@ def test_the_plugins_stand_in_one_order_policy_first() -> None:
     for wrong in ([], plugins[1:], [plugins[1], plugins[0], *plugins[2:]], [plugins[0], plugins[2], plugins[1]]):
         with pytest.raises(RuntimeError):
             require_order(wrong)
+
+
+def test_no_runner_is_made_whose_plugins_stand_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = GovernedTool("compare_batches", "compare", Engine())
+    monkeypatch.setattr(
+        executor_module, "in_order", lambda further, clock: [DatasetPolicyPlugin(), ResultFilterPlugin()]
+    )
+    with pytest.raises(RuntimeError, match="in this order"):
+        AdkExecutor().runner(alone(tool), tool)
 
 
 def test_a_stop_is_told_as_one_of_five_kinds() -> None:
