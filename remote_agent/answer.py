@@ -140,12 +140,26 @@ def bind(request: Request, grant: VerifiedGrant, agent_id: str, world: World) ->
     if request.tool is not None:
         check_tool(request.tool, call, served)
     capability = served.capabilities.get(call.capability) if served else None
+    bound, invalid = None, None
     missing: tuple[Parameter, ...] = ()
     try:
         bound = bind_arguments(capability.template, call.arguments) if capability else None
     except ArgumentsMissing as half:  # what they are is told to who may make the call
-        bound, missing = None, half.parameters
-    return BoundCall(call, scope, principal, served, capability, bound, missing, request.media_type, request.task_id)
+        missing = half.parameters
+    except NotGranted as wrong:  # as is what is wrong with them
+        invalid = wrong
+    return BoundCall(
+        call,
+        scope,
+        principal,
+        served,
+        capability,
+        bound,
+        missing,
+        request.media_type,
+        request.task_id,
+        invalid=invalid,
+    )
 
 
 def check_tool(name: str, call: Call, served: ServedDataset | None) -> None:

@@ -40,6 +40,9 @@ async def admit(grant: VerifiedGrant, call: BoundCall, world: World, now: float)
         ),
         world.evaluator,
     )
+    # What a capability takes is told to who may call it: a review is the last of the rules.
+    if call.invalid is not None and (decision.verdict is Verdict.GRANTED or decision.reason is Reason.REVIEW_REQUIRED):
+        raise call.invalid
     if decision.verdict is not Verdict.GRANTED:
         raise NotGranted(
             decision.reason, decision.rationale, policy_id=decision.policy_id, policy_version=decision.policy_version

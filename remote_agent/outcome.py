@@ -85,8 +85,8 @@ class BoundCall:
     """A call inside its grant's scope.
 
     ``served`` and ``capability`` are ``None`` where this agent serves no such thing, ``bound``
-    there too, and where required arguments are ``missing``. ``media_type`` and ``task_id`` are
-    those of its request. ``review`` is what the approval of its task says to it.
+    there too, and where required arguments are ``missing`` or given ones are ``invalid``, which is
+    told after admission alone. ``media_type`` and ``task_id`` are those of its request. ``review`` is what the approval of its task says to it.
     """
 
     call: Call
@@ -99,6 +99,7 @@ class BoundCall:
     media_type: str = RESULT_MEDIA_TYPE
     task_id: str = ""
     review: Approved | Waits | NotGranted | None = None
+    invalid: NotGranted | None = None
 
     @property
     def approved(self) -> Approved | None:
@@ -112,8 +113,10 @@ class BoundCall:
         return self.served, self.capability
 
     def parts(self) -> tuple[ServedDataset, ServedCapability, Bound]:
-        """The same with its arguments. Raises ARGUMENTS_MISSING where some have yet to be given."""
+        """The same with its arguments. Raises ARGUMENTS_MISSING where some have yet to be given, ARGUMENTS_INVALID."""
         served, capability = self.place()
+        if self.invalid is not None:
+            raise self.invalid
         if self.bound is None:
             raise ArgumentsMissing(self.missing)
         return served, capability, self.bound

@@ -225,4 +225,4 @@ def test_a_refused_call_is_recorded_with_what_was_asked_for_and_without_what_was
     rows = [row.cells for row in agent.rows()[before:]]
     assert [row["reason"] for row in rows] == ["ARGUMENTS_INVALID", "NO_ACTIVE_GRANT", "NO_ACTIVE_GRANT"]
     assert [row["requested_capability"] for row in rows] == [CAPABILITY, CAPABILITY, None]
-    assert [row["capability"] for row in rows] == [None, None, None]
+    assert [row["capability"] for row in rows] == [CAPABILITY, None, None]
