@@ -21,7 +21,8 @@ from dataset_agent.console import EXIT_OF, EXIT_WAITS, AsJson, note, print_json,
 from dataset_agent.login import As
 from dataset_agent.result_options import Format, FormatOption, Output, Place, Save
 from evidence.artifact import Artifact, write_artifact
-from root_agent.asking import MAX_QUESTION_CHARS, Answer, Wanted, zone_of
+from root_agent.asking import Answer
+from root_agent.wanted import MAX_QUESTION_CHARS, Wanted, zone_of
 
 
 class Door(StrEnum):

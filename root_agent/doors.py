@@ -14,7 +14,8 @@ from control_plane.tools import tools_of
 from delegation.sending import STREAM_METHOD, Plan
 
 if TYPE_CHECKING:
-    from root_agent.asking import Asking, TypedCall
+    from root_agent.asking import Asking
+    from root_agent.wanted import TypedCall
 
 A2A: Final = "a2a"
 MCP: Final = "mcp"

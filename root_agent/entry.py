@@ -28,13 +28,14 @@ from delegation.roles import USER
 from delegation.trace import new_trace_id
 from evidence.arrivals import Arrival
 from root_agent import ask as path
-from root_agent.asking import Answer, Asking, Wanted
+from root_agent.asking import Answer, Asking
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
 from root_agent.quotas import limit
 from root_agent.service import Service
 from root_agent.traced import ending, traced
+from root_agent.wanted import Wanted
 from root_agent.workflow import Nodes, build_workflow
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,10 @@ from control_plane.periods import WRITTEN, period_type, resolve_periods, told
 from control_plane.proposals import Proposal
 from control_plane.registry import InvalidDataset
 from delegation.offer import Offer
-from root_agent.asking import Asking, Missing, NotUnderstood, Target, TypedCall
+from root_agent.asking import Asking, Missing, NotUnderstood, Target
 from root_agent.catalogue import stranger
 from root_agent.service import Service
+from root_agent.wanted import TypedCall
 
 
 def best_reading(asking: Asking, now: float) -> Heard:

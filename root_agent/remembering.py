@@ -22,9 +22,10 @@ from control_plane.memo import VERSION, agrees, alike, as_kept, call_of, is_kept
 from control_plane.memo_words import is_momentary, is_relative, normalised
 from control_plane.proposals import Proposal
 from delegation.offer import Offer
-from root_agent.asking import Asking, TypedCall
+from root_agent.asking import Asking
 from root_agent.reading import narrowed
 from root_agent.service import Service
+from root_agent.wanted import TypedCall
 
 log = logging.getLogger(__name__)
 

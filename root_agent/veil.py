@@ -16,7 +16,8 @@ from typing import Final
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission_rules import CAPABILITY, NOT_REGISTERED
 from control_plane.descriptor import DatasetDescriptor
-from root_agent.asking import Asking, Target, TypedCall
+from root_agent.asking import Asking, Target
+from root_agent.wanted import TypedCall
 
 _RECORDED: Final = ("record_refusal", "record_indeterminate")
 _OF_ANY_NAME: Final = frozenset(

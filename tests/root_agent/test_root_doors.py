@@ -11,8 +11,8 @@ from contract.call import ARROW_MEDIA_TYPE, RESULT_MEDIA_TYPE, Call
 from contract.errors import DatasetAgentError
 from contract.mcp import MCP_METHOD
 from contract.verdict import NotGranted, Reason
-from root_agent.asking import TypedCall
 from root_agent.doors import bytes_of, operation_of, read_via, tool_for
+from root_agent.wanted import TypedCall
 from tests.control_plane.control_plane_world import make_descriptor, raw_capability
 
 PREFERRED = raw_capability("read", tool_name=None, mcp_tool_name="read_rows")

@@ -22,10 +22,11 @@ from delegation.offer import Offer
 from remote_agent import accounting
 from remote_agent.outcome import Found
 from root_agent.answer_view import to_json
-from root_agent.asking import Answer, Wanted
+from root_agent.asking import Answer
 from root_agent.entry import RootAgent
 from root_agent.opening import close_service, open_service
 from root_agent.service import Service
+from root_agent.wanted import Wanted
 from tests.engine_taps import count_all
 from tests.mcp_asker import DATASET
 from tests.running_agent import RunningAgent, agent_home, running_agent

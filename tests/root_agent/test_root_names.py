@@ -11,10 +11,11 @@ from google.genai import types
 
 from contract.ids import SessionId
 from delegation.trace import new_trace_id
-from root_agent.asking import Asking, Wanted
+from root_agent.asking import Asking
 from root_agent.entry import begin
 from root_agent.holder import Desk
 from root_agent.identity import RequestContext
+from root_agent.wanted import Wanted
 from root_agent.workflow import Nodes, build_workflow
 from tests.root_agent.root_world import RootWorld
 

@@ -23,10 +23,11 @@ from contract.extension import DECISION_KEY, REVIEW_KEY
 from contract.verdict import Reason
 from delegation.reply import Outcome, Reply, stop_of
 from root_agent.answer_view import summary, to_json
-from root_agent.asking import Asking, Wanted
+from root_agent.asking import Asking
 from root_agent.entry import RootAgent
 from root_agent.identity import RequestContext
 from root_agent.plugin import DatasetPolicyPlugin
+from root_agent.wanted import Wanted
 from tests.delegation.test_reply import read
 from tests.root_agent.root_world import QUESTION, RootWorld
 from tests.root_agent.scripted_remote import Arrived, rejected, shipped

@@ -24,11 +24,12 @@ from contract.identity import AdkIdentity, ExecutionIdentity, try_execution_iden
 from contract.ids import InvalidId, InvocationId, SessionId, UserId
 from delegation.remote import Delegate
 from root_agent import ask as path
-from root_agent.asking import Asking, Wanted
+from root_agent.asking import Asking
 from root_agent.entry import build_app
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
+from root_agent.wanted import Wanted
 from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld, root_world
 from tests.root_agent.scripted_remote import AgentServer
 
