@@ -43,6 +43,23 @@ SEARCHED: Final = {
 }
 """Where test files are looked for, by the package of the fault; the whole of the first folder, where none is near."""
 NEAR: Final = {
+    "approvals/approval.py": ("approval_values",),
+    "approvals/book.py": ("approval_values",),
+    "approvals/redis_store.py": ("approval_stores",),
+    "approvals/seal.py": ("approval_values",),
+    "approvals/sqlite_store.py": ("approval_stores",),
+    "approvals/store.py": ("approval_stores", "approval_values"),
+    "control_plane/approving.py": ("test_approving",),
+    "control_plane/admission_memo.py": ("admission_memo",),
+    "control_plane/admission_rules.py": ("test_approving", "admission_decides"),
+    "control_plane/descriptor.py": ("test_approving",),
+    "remote_agent/admin_approvals.py": ("approval_desk",),
+    "remote_agent/approval_desk.py": ("approval_desk",),
+    "remote_agent/approvers.py": ("approval_desk",),
+    "remote_agent/recalling.py": ("review_processes", "test_review."),
+    "remote_agent/review.py": ("test_review.", "review_hop"),
+    "root_agent/asking.py": ("root_review",),
+    "delegation/reply_reader.py": ("root_review",),
     "cache/keys.py": ("cache_secrets", "cache_opening"),
     "cache/family.py": ("cache_family",),
     "cache/partition.py": ("cache_family", "cache_partition"),

@@ -9,8 +9,9 @@ from mutants.texts_cache import CACHE
 from mutants.texts_grants import GRANTS
 from mutants.texts_queries import QUERIES
 from mutants.texts_results import RESULTS
+from mutants.texts_review import REVIEW
 from mutants.texts_served import SERVED
 from mutants.texts_telemetry import TELEMETRY
 from mutants.texts_walls import WALLS
 
-TEXTS: Final[tuple[Text, ...]] = (*GRANTS, *QUERIES, *RESULTS, *SERVED, *CACHE, *WALLS, *TELEMETRY)
+TEXTS: Final[tuple[Text, ...]] = (*GRANTS, *QUERIES, *RESULTS, *REVIEW, *SERVED, *CACHE, *WALLS, *TELEMETRY)
