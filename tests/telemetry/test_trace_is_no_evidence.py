@@ -11,10 +11,10 @@ import pytest
 
 from contract.tracing import Span, Traces
 from telemetry.logs import OWN
-from tests.running_agent import COMPARE, Asker, agent_home, decision_of, running_agent
+from tests.large_world import DATASET, large_agent
+from tests.running_agent import Asker, decision_of
 
 ROOT = Path(__file__).resolve().parents[2]
-DATASET, CAPABILITY = "purification-batches", "compare_batches"
 WRITES = {
     "Kind",
     "Traces",
@@ -60,10 +60,10 @@ def lost(_: Sequence[Span]) -> None:
 def answered(folder: Path, monkeypatch: pytest.MonkeyPatch, traces: Traces) -> tuple[list[Any], list[Any]]:
     """Decisions, and the rows of evidence without what is made anew for each."""
     monkeypatch.setattr("remote_agent.lifecycle.open_traces", lambda *_, **__: traces)
-    with running_agent(agent_home(folder)) as agent:
-        asker = Asker(agent.settings, agent.url)
-        calls = [COMPARE, COMPARE, {"batch_a": "B001"}, {"batch_a": "B001", "batch_b": "no such"}]
-        told = [decision_of(asker.ask(DATASET, CAPABILITY, call)) for call in calls]
+    with large_agent(folder, rows=60) as agent:
+        asker = Asker(agent.settings, agent.url, principal="engineer")
+        calls: list[dict[str, Any]] = [{"below": 30}, {"below": 30}, {}, {"below": "no number"}]
+        told = [decision_of(asker.ask(DATASET, "few", call)) for call in calls]
         rows = [
             {name: value for name, value in row.cells.items() if not any(part in name for part in _OWN_TO_EACH)}
             for row in agent.rows()
