@@ -67,8 +67,10 @@ def test_a_writer_killed_under_load_loses_and_doubles_no_row_and_is_started_agai
     assert own is not None
     assert verify_ledger(path, own.every_key).ok
     rows = [entry.cells for entry in LedgerFile(path).rows()]
-    leaves = [cells["leaf_jti"] for cells in rows if cells["kind"] == "terminal"]
+    leaves = [cells["leaf_jti"] for cells in rows if cells["kind"] == "terminal" and cells["leaf_jti"]]
     assert len(leaves) == len(set(leaves))
+    ended = [cells["request_id"] for cells in rows if cells["kind"] == "terminal"]
+    assert len(ended) == len(set(ended))
     recorded = [cells["decision_id"] for cells in rows]
     for task in tasks:
         decision = decision_of(task)

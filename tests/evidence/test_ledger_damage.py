@@ -90,8 +90,15 @@ def test_an_edited_row_is_named(check: InExport, lines: list[str]) -> None:
     assert named(check(lines)) == (Damage.ROW_EDITED, 3)
 
 
+def test_an_edited_root_is_an_edited_row(check: InExport, lines: list[str]) -> None:
+    lines[4] = edited(lines[4], root="0" * 64)
+    assert named(check(lines)) == (Damage.ROW_EDITED, 3)
+
+
 def test_a_removed_row_is_named(check: InExport, lines: list[str]) -> None:
-    assert named(check(lines[:4] + lines[5:])) == (Damage.ROW_REMOVED, 3)
+    report = check(lines[:4] + lines[5:])
+    assert named(report) == (Damage.ROW_REMOVED, 3)
+    assert report.problem == "row 3 is missing: it was removed"
 
 
 def test_a_row_removed_and_the_rest_moved_up_is_named(check: InExport, lines: list[str]) -> None:
