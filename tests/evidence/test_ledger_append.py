@@ -16,10 +16,13 @@ from contract.canonical import canonical_json
 from contract.errors import DatasetAgentError
 from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import InvalidReceipt, Receipt
-from evidence.entry import mismatches
+from evidence.commit import Commits
+from evidence.entry import InvalidLedger, conceal, mismatches, plain
+from evidence.founding import first_head
 from evidence.ledger import Ledger
 from evidence.merkle import EMPTY_ROOT
 from evidence.row import COLUMNS, LATER, leaf_data
+from evidence.sqlite_store import SqliteStore
 from evidence.verify import verify_ledger
 from tests.evidence.evidence_builders import (
     CALL_HASH,
@@ -326,3 +329,16 @@ def test_a_row_without_a_verified_subject_opens_by_its_receipt_only(ledger: Ledg
 def test_time_comes_in(tmp_path: Path) -> None:
     assert open_ledger(tmp_path).checkpoint().time == "2027-01-15T08:00:00.000000Z"
     assert NOW == 1_800_000_000
+
+
+def test_who_wrote_rows_notices_that_they_are_gone_without_being_told_how_many_there_were(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+    store.found(lambda: first_head(SeedSigner(), NOW))
+    commits, row = Commits(store), conceal(plain(make_row(0)), None)
+    commits.commit([row], SeedSigner())
+    earlier = head_as_sql(tmp_path)
+    commits.commit([row], SeedSigner())
+    tamper(tmp_path, "DELETE FROM entries WHERE idx = 1", earlier)
+    with pytest.raises(InvalidLedger, match="rolled back"):
+        commits.commit([row], SeedSigner())
+    store.close()
