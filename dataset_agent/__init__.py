@@ -46,6 +46,7 @@ PACKAGES: Final = (
     "metrics",
     "approvals",
     "telemetry",
+    "quota",
     "delegation",
     "root_agent",
     "remote_agent",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from contract.authority import Authority
 from contract.errors import Category, Component, DatasetAgentError
@@ -15,8 +16,15 @@ from contract.grant import VerifiedGrant
 from contract.verdict import NotGranted, Reason
 from quota.limiter import Caller, LimitExceeded
 from quota.store import StoreUnavailable
-from remote_agent.caller import Caller as Client
 from remote_agent.service import Service
+
+
+class Client(Protocol):
+    """An authenticated client agent, as the door knows it (``remote_agent.caller.Caller``)."""
+
+    @property
+    def agent(self) -> str: ...
+
 
 _AWAY = "the store of the callers' limits does not answer"
 
