@@ -342,3 +342,13 @@ def test_who_wrote_rows_notices_that_they_are_gone_without_being_told_how_many_t
     with pytest.raises(InvalidLedger, match="rolled back"):
         commits.commit([row], SeedSigner())
     store.close()
+
+
+def test_who_was_told_of_rows_that_are_not_there_writes_none_on_top(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "ledger.db")
+    store.found(lambda: first_head(SeedSigner(), NOW))
+    row = conceal(plain(make_row(0)), None)
+    Commits(store).commit([row], SeedSigner(), behind=0)
+    with pytest.raises(InvalidLedger, match="rolled back"):
+        Commits(store).commit([row], SeedSigner(), behind=2)
+    store.close()
