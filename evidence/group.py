@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from contract.lasting import Lasting
 from evidence.checkpoint import Receipt
 from evidence.entry import Concealed
 from evidence.store import LedgerBusy
@@ -53,7 +54,7 @@ class GroupCommit:
         if group is None:
             group = self._gathering[loop] = []
             loop.call_soon(self._flush, loop, loop.time() + self._patience)
-        future: asyncio.Future[Receipt] = loop.create_future()
+        future: Lasting[Receipt] = Lasting(loop=loop)
         group.append((row, future))
         return future
 

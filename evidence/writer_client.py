@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from contract.lasting import Lasting
 from evidence.checkpoint import Receipt
 from evidence.entry import InvalidLedger
 from evidence.frames import Frames, InvalidFrame, Members, framed, read_reply, request
@@ -144,7 +145,7 @@ class _Line(asyncio.Protocol):
             self._key = key
         if not self._rows:
             self._loop.call_soon(self._flush)
-        future: asyncio.Future[Receipt] = self._loop.create_future()
+        future: Lasting[Receipt] = Lasting(loop=self._loop)
         self._rows.append(row)
         self._gathering.append((row["recorded_at"], self._seen.rows, future))
         return future

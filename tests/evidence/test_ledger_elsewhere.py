@@ -12,6 +12,7 @@ from contract.errors import SignerUnavailable
 from contract.key_ring import KeyRing
 from contract.signing import PublicKey
 from contract.verdict import NotGranted, Reason
+from evidence.checkpoint import Receipt
 from evidence.verify import verify_ledger
 from tests.evidence.evidence_builders import SeedSigner, make_row, open_ledger
 
@@ -80,7 +81,11 @@ async def test_a_caller_that_leaves_takes_no_row_with_it(tmp_path: Path) -> None
     ledger = open_ledger(tmp_path, KeyRing(signer, waits=True))
     signer.asked.clear()
     signer.may.clear()
-    rows = [asyncio.ensure_future(ledger.append_async(make_row(number))) for number in range(3)]
+
+    async def recorded(number: int) -> Receipt:
+        return await ledger.append_async(make_row(number))
+
+    rows = [asyncio.ensure_future(recorded(number)) for number in range(3)]
     while not signer.asked.is_set():
         await asyncio.sleep(0)
     rows[1].cancel()
