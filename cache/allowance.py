@@ -11,9 +11,7 @@ for the store, and a burst of calls, which a cache is there to bear, is not a st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -43,24 +41,29 @@ class Allowance:
 _present: ContextVar[Allowance | None] = ContextVar("cache_allowance", default=None)
 
 
-@contextmanager
-def one_call(seconds: float = CALL_S) -> Iterator[None]:
+class Within:
+    """A block; a class, because every call opens one, and a generator is dear."""
+
+    __slots__ = ("_allowance", "_token")
+
+    def __init__(self, allowance: Allowance | None) -> None:
+        self._allowance = allowance
+
+    def __enter__(self) -> None:
+        self._token: Token[Allowance | None] = _present.set(self._allowance)
+
+    def __exit__(self, *_: object) -> None:
+        _present.reset(self._token)
+
+
+def one_call(seconds: float = CALL_S) -> Within:
     """What is asked of a store in here is one call's."""
-    token = _present.set(Allowance(seconds, seconds))
-    try:
-        yield
-    finally:
-        _present.reset(token)
+    return Within(Allowance(seconds, seconds))
 
 
-@contextmanager
-def beside_calls() -> Iterator[None]:
+def beside_calls() -> Within:
     """What is asked of a store in here delays no call."""
-    token = _present.set(None)
-    try:
-        yield
-    finally:
-        _present.reset(token)
+    return Within(None)
 
 
 def present() -> Allowance | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextvars import ContextVar, Token
 from typing import Final
 
 Watch = Callable[[int], None]
@@ -38,14 +37,24 @@ class Progress:
 _WATCHED: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
-@contextmanager
-def reported_to(progress: Progress) -> Iterator[None]:
+class Reported:
+    """A block; a class, because every call opens one, and a generator is dear."""
+
+    __slots__ = ("_progress", "_token")
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __enter__(self) -> None:
+        self._token: Token[Progress | None] = _WATCHED.set(self._progress)
+
+    def __exit__(self, *_: object) -> None:
+        _WATCHED.reset(self._token)
+
+
+def reported_to(progress: Progress) -> Reported:
     """What runs inside tells ``progress``, whatever agent runtime lies between it and the engine."""
-    token = _WATCHED.set(progress)
-    try:
-        yield
-    finally:
-        _WATCHED.reset(token)
+    return Reported(progress)
 
 
 def report(source: Callable[[], float | None]) -> None:

@@ -210,7 +210,7 @@ COLUMNS: Final = (
 
 def rfc3339(seconds: float) -> str:
     """POSIX seconds as RFC 3339 UTC with microseconds."""
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")[:-6] + "Z"  # for +00:00
 
 
 def leaf_data(index: int, cells: dict[str, Cell]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -19,7 +20,7 @@ from remote_agent.caller import Caller
 MAX_VALUES: Final = 2_000
 """JSON values in a body. Parsing into protobuf costs per value, and happens before any authority."""
 
-_SOON_S: Final = 0.02
+_SOON_S: Final = 0.1
 
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/jwks.json", "/healthz", "/readyz"})
 
@@ -53,6 +54,7 @@ class Gate:
         self._count = count
         self._app = app
         self._authenticate = authenticate
+        self._soon = _Soon()
         self._max_body = max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,6 +83,7 @@ class Gate:
         """Run the application, and cancel it when the caller disconnects, so that no query outlives them."""
         request = asyncio.current_task()
         caller = _Waiting(receive, request)
+        self._soon.add(caller)
         if scope["method"] != "POST":
             caller.look()  # what is fetched is sent piece by piece: how much was taken is recorded
         try:
@@ -111,8 +114,7 @@ class _Waiting:
         self._receive = receive
         self._request = request
         self._gone: asyncio.Future[Message] | None = None
-        self._is_answered = False
-        self._timer = asyncio.get_running_loop().call_later(_SOON_S, self.look)
+        self.is_answered = False
 
     @property
     def has_left(self) -> bool:
@@ -126,14 +128,40 @@ class _Waiting:
         return self._gone
 
     def answered(self) -> None:
-        self._is_answered = True
-        self._timer.cancel()
+        self.is_answered = True
         if self._gone is not None:
             self._gone.cancel()
 
     def _leave(self, gone: asyncio.Future[Message]) -> None:
-        if self._request is not None and not self._is_answered and not gone.cancelled():
+        if self._request is not None and not self.is_answered and not gone.cancelled():
             self._request.cancel()
+
+
+class _Soon:
+    """Looks after callers whose answers take long, by one timer for all: most are answered when it comes."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[float, _Waiting]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, caller: _Waiting) -> None:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._timer = loop, None
+            self._waiting.clear()
+        due = loop.time() + _SOON_S
+        self._waiting.append((due, caller))
+        if self._timer is None:
+            self._timer = loop.call_at(due, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now, waiting = loop.time(), self._waiting
+        while waiting and (waiting[0][1].is_answered or waiting[0][0] <= now):
+            caller = waiting.popleft()[1]
+            if not caller.is_answered:
+                caller.look()
+        self._timer = loop.call_at(waiting[0][0], self._look, loop) if waiting else None
 
 
 def bearer(header: str | None) -> str:

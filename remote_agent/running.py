@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from contract.grant import VerifiedGrant
@@ -97,16 +96,17 @@ class Running:
         """Whether no more may wait for it."""
         return self._watchers >= MAX_WATCHERS
 
-    @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    def watched(self) -> Watched:
         """Wait for it inside. What then runs for nobody is stopped, and recorded, before the block is left."""
+        return Watched(self)
+
+    def watch(self) -> None:
         self._watchers += 1
-        try:
-            yield
-        finally:
-            self._watchers -= 1
-            if not self._watchers and not self.detached:
-                await self.end()
+
+    async def unwatch(self) -> None:
+        self._watchers -= 1
+        if not self._watchers and not self.detached:
+            await self.end()
 
     async def finish(self) -> TaskJson:
         """The complete task. Raises ``Faulty`` for what the path did not turn into an outcome."""
@@ -156,6 +156,21 @@ class Running:
                 if not over.done():
                     over.set_result(None)
         return self._keep(answered)
+
+
+class Watched:
+    """A block in which a message under way is waited for."""
+
+    __slots__ = ("_running",)
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    async def __aenter__(self) -> None:
+        self._running.watch()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._running.unwatch()
 
 
 def owner_of(agent: str, grant: VerifiedGrant) -> Owner:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from contract.authority import Authority
@@ -48,16 +47,17 @@ class Underway:
         """Whether what it found is there, or it has ended without."""
         return self._over.is_set()
 
-    @contextmanager
-    def used(self, unused: Callable[[], None]) -> Iterator[None]:
+    def used(self, unused: Callable[[], None]) -> Use:
         """Use what it finds inside; ``unused`` is called when the last who did has left."""
+        return Use(self, unused)
+
+    def enter(self) -> None:
         self._users += 1
-        try:
-            yield
-        finally:
-            self._users -= 1
-            if not self._users:
-                unused()
+
+    def leave(self, unused: Callable[[], None]) -> None:
+        self._users -= 1
+        if not self._users:
+            unused()
 
     def accept(self, authority: Authority, call: BoundCall) -> None:
         """Everything that is judged before something runs was judged."""
@@ -87,3 +87,19 @@ class Underway:
             return self._ran
         reason = Reason.EXECUTION_FAILED if self.decision is None else self.decision.reason
         raise NotGranted(reason, "the task ended without a result")
+
+
+class Use:
+    """A block in which what a call finds is used."""
+
+    __slots__ = ("_underway", "_unused")
+
+    def __init__(self, underway: Underway, unused: Callable[[], None]) -> None:
+        self._underway = underway
+        self._unused = unused
+
+    def __enter__(self) -> None:
+        self._underway.enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._underway.leave(self._unused)
