@@ -116,9 +116,6 @@ def processes(home: Path, datasets: Path, *, policy_budget: float) -> Iterator[P
         "POLICY_BUDGET": str(policy_budget),
         "LEAF_TTL": str(LEAF_S),
         "WATCH_INTERVAL": "0",
-        # The root agent's clock is put back and forward, and who was ahead of it has no calls left for a moment.
-        "PERSON_RATE": "0",
-        "AGENT_RATE": "0",
     }
     with _environment(settings):
         init_keys(Settings())

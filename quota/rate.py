@@ -50,9 +50,10 @@ def take(rate: Rate, at: float | None, wanted: int, *, now: float) -> tuple[Take
     """What may be taken of ``wanted`` calls, and the instant to remember instead of ``at`` (``None``: nothing yet).
 
     An instant that is further ahead than a rate can bring it was written before a clock was put
-    back; it counts as one that is as far ahead as it can be.
+    back; it says nothing any more.
     """
-    start = min(max(now if at is None else at, now), now + rate.room_s)
+    known = at is not None and at <= now + rate.room_s + ROUNDING_S
+    start = max(at, now) if known and at is not None else now
     number = min(wanted, math.floor((now + rate.room_s - start + ROUNDING_S) / rate.step_s))
     if number <= 0:
         return Taken(0, max(ROUNDING_S, start + rate.step_s - now - rate.room_s)), start

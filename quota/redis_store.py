@@ -23,10 +23,11 @@ _FAULTS: Final = (RedisError, OSError, ValueError, TypeError, DatasetAgentError)
 _TAKE: Final = """
 -- KEYS: the instant of a rate. ARGV: now, seconds a call, room in seconds, calls wanted. As quota.rate.take
 local now, step, room, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local start = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or now), now), now + room)
+local at = tonumber(redis.call('GET', KEYS[1]) or now)
+local start = at <= now + room + 1e-6 and math.max(at, now) or now
 local number = math.min(wanted, math.floor((now + room - start + 1e-6) / step))
 if number <= 0 then return {0, string.format('%.9f', math.max(1e-6, start + step - now - room))} end
-local at = start + number * step
+at = start + number * step
 redis.call('SET', KEYS[1], string.format('%.6f', at), 'PX', math.ceil((at - now) * 1000) + 1000)
 return {number, '0'}
 """

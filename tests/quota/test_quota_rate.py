@@ -41,15 +41,14 @@ def test_after_a_pause_the_whole_burst_may_come_at_once_and_then_one_a_step(rate
     assert again.number == 1
 
 
-@given(rates, st.floats(1e6, 2e9), st.floats(1, 1e6))
-def test_a_clock_that_was_put_back_locks_nobody_out_for_longer_than_a_full_bucket(
-    rate: Rate, now: float, back: float
-) -> None:
+@given(rates, st.floats(1e6, 2e9), st.floats(0, 1e6))
+def test_a_clock_that_was_put_back_locks_nobody_out(rate: Rate, now: float, back: float) -> None:
     _, at = take(rate, None, rate.burst, now=now)
     earlier = now - back
-    over, at = take(rate, at, 1, now=earlier)
-    assert over.retry_after_s <= rate.step_s + 1e-6
-    assert take(rate, at, 1, now=earlier + rate.step_s + 1e-5)[0].number == 1
+    told, _ = take(rate, at, 1, now=earlier)
+    assert told.retry_after_s <= rate.room_s + rate.step_s + 1e-5
+    if back > rate.room_s + 1e-3:
+        assert take(rate, at, rate.burst, now=earlier)[0].number == rate.burst
 
 
 def test_no_rate_is_no_limit_and_one_that_is_none_is_refused() -> None:

@@ -167,3 +167,13 @@ async def test_processes_may_begin_a_file_at_once(tmp_path: Path) -> None:
         assert sum(one.number for one in taken) == RATE.burst
         for store in stores:
             await store.close()
+
+
+async def test_a_clock_that_was_put_back_begins_anew(
+    stores: tuple[QuotaStore, QuotaStore], request: pytest.FixtureRequest
+) -> None:
+    one, other = stores
+    assert (await one.take(key(request), RATE, 99, now=NOW)).number == RATE.burst
+    assert (await other.take(key(request), RATE, 1, now=NOW)).number == 0
+    assert (await other.take(key(request), RATE, 99, now=NOW - 300)).number == RATE.burst
+    assert (await one.take(key(request), RATE, 1, now=NOW - 300)).number == 0
