@@ -30,7 +30,7 @@ from evidence.sqlite_file import BUSY_SECONDS
 from evidence.sqlite_store import SqliteStore
 from evidence.store import LedgerBusy, LedgerStore, StoreFault, SubjectStore, Writing
 from evidence.subjects import Subject, SubjectKeys, opening_of
-from evidence.withheld import withheld_on_fault
+from evidence.withheld import withheld, withheld_on_fault
 from evidence.writer_client import WriterAway, WriterClient, WriterPlace
 
 _SLOW_SECONDS: Final = 0.001
@@ -198,8 +198,10 @@ class Ledger:
         Raises ``NotGranted(EVIDENCE_UNAVAILABLE)`` where too many wait for theirs, on a disk that is full.
         """
         if self._attendance is not None:
-            with withheld_on_fault():
+            try:
                 self._attendance.arrivals.take(arrival, self._seen.rows)
+            except StoreFault as error:
+                raise withheld(error) from error
 
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint of all writers. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``."""
