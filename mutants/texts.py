@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from mutants.text import Text
+from mutants.texts_admission import ADMISSION
 from mutants.texts_cache import CACHE
 from mutants.texts_grants import GRANTS
+from mutants.texts_mcp import MCP
 from mutants.texts_queries import QUERIES
 from mutants.texts_results import RESULTS
 from mutants.texts_review import REVIEW
@@ -14,4 +16,15 @@ from mutants.texts_served import SERVED
 from mutants.texts_telemetry import TELEMETRY
 from mutants.texts_walls import WALLS
 
-TEXTS: Final[tuple[Text, ...]] = (*GRANTS, *QUERIES, *RESULTS, *REVIEW, *SERVED, *CACHE, *WALLS, *TELEMETRY)
+TEXTS: Final[tuple[Text, ...]] = (
+    *ADMISSION,
+    *MCP,
+    *GRANTS,
+    *QUERIES,
+    *RESULTS,
+    *REVIEW,
+    *SERVED,
+    *CACHE,
+    *WALLS,
+    *TELEMETRY,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -10,9 +11,11 @@ import httpx2
 import pytest
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
 
 from contract.call import Call, encode_call
-from contract.extension import CACHE_KEY
+from contract.extension import CACHE_KEY, GRANT_HEADER
 from contract.mcp import MCP_CACHE, MCP_DECISION, MCP_PROVENANCE
 from contract.verdict import NotGranted
 from control_plane.policy import load_policies
@@ -21,6 +24,7 @@ from delegation.reply import Outcome, Reply
 from evidence.provenance import verify_provenance
 from remote_agent import app as app_module
 from remote_agent.answer import check_tool
+from remote_agent.mcp_door import _scope_of
 from tests.engine_taps import count_all
 from tests.mcp_asker import DATASET, McpAsker
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, running_agent
@@ -58,6 +62,25 @@ def test_a_tool_call_returns_rows_with_provenance_that_says_by_which_tool(
     assert (told.execution.tool_origin, told.operation.tool_name) == ("MCP", "compare_batches")
     row = agent.rows()[-1].cells
     assert (row["tool_origin"], row["task_id"], row["cache"]) == ("MCP", reply.task_id, "HIT")
+
+
+def test_the_sdk_sees_no_grant(caller: McpAsker, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[bytes]] = []
+    handle = StreamableHTTPSessionManager.handle_request
+
+    async def watched(self: StreamableHTTPSessionManager, scope: Any, receive: Any, send: Any) -> None:
+        seen.append({name for name, _ in scope["headers"]})
+        await handle(self, scope, receive, send)
+
+    monkeypatch.setattr(StreamableHTTPSessionManager, "handle_request", watched)
+    assert caller.ask_tool("compare_batches", COMPARE).outcome is Outcome.COMPLETED
+    assert not any(GRANT_HEADER.lower().encode() in names for names in seen)
+    assert seen
+
+
+def test_what_did_not_come_by_http_has_no_caller() -> None:
+    with pytest.raises(MCPError):
+        _scope_of(SimpleNamespace(request=None))  # type: ignore[arg-type]
 
 
 def test_both_doors_find_what_either_stored_and_each_says_how_it_was_asked(agent: RunningAgent) -> None:
