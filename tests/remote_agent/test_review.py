@@ -16,9 +16,11 @@ from contract.canonical import sha256_hex
 from contract.extension import REVIEW_KEY
 from contract.ids import new_id
 from contract.verdict import NotGranted, Reason
+from delegation.reply import Outcome
 from evidence.provenance import verify_provenance
 from grants.derive import root_ids
 from grants.state import RevocationKind
+from tests.mcp_asker import McpAsker
 from tests.remote_agent.long_world import BINDINGS, Client, Held, held
 from tests.remote_agent.review_world import (
     CAPABILITY,
@@ -358,3 +360,15 @@ def test_what_needs_review_is_offered(agent: RunningAgent, rpc: Client) -> None:
     told = rpc.say("Compare the recovery of batches B001 and B002")
     raw = next(part["raw"] for part in told["status"]["message"]["parts"] if "raw" in part)
     assert json.loads(base64.b64decode(raw))["call"]["capability"] == CAPABILITY
+
+
+def test_a_tool_call_at_the_mcp_door_waits_too_and_is_resumed_over_a2a(rpc: Client, counted: Held) -> None:
+    """Whatever is in its arguments, ``confirmed`` too, it is that same call."""
+    caller = McpAsker(rpc.agent.settings, rpc.agent.url)
+    reply = caller.ask_tool(CAPABILITY, A)
+    assert (reply.outcome, counted.began) == (Outcome.REVIEW, 0)
+    assert caller.ask_tool(CAPABILITY, {**A, "confirmed": True}).reason is Reason.ARGUMENTS_INVALID
+    task = {"id": reply.task_id, "contextId": "", "metadata": {REVIEW_KEY: reply.review}}
+    decide(rpc.agent, task)
+    assert caller.ask_tool(CAPABILITY, A).outcome is Outcome.REVIEW  # a call of its own
+    assert (state_of(again(rpc, task, **A)), counted.began) == (DONE, 1)
