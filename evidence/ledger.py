@@ -117,9 +117,14 @@ class Ledger:
             writer.ensure()
 
     @property
+    def name(self) -> str:
+        """Where it lies, for people."""
+        return self._store.name
+
+    @property
     def path(self) -> Path:
         """Of a ledger that is a file."""
-        return Path(self._store.name)
+        return Path(self.name)
 
     def append(self, row: LedgerRow) -> Receipt:
         """Commit one row; when this returns it is on disk.
@@ -186,17 +191,13 @@ class Ledger:
     def attend(self, folder: Path, *, side: Side, agent_id: str, now: float) -> None:
         """From now on whoever is expected here has a terminal row, even where this process dies before it.
 
-        Requests of processes that died, whose slots are in ``folder``, get theirs now. Raises
-        ``DatasetAgentError`` (``evidence.arrivals.unavailable``).
+        Requests of processes that died, whose slots are in ``folder``, get theirs now. Raises ``DatasetAgentError``.
         """
         self._attendance = Attendance(open_arrivals(folder), self._commits, self._signer, side, agent_id)
         self._attendance.run(now)
 
     def expect(self, arrival: Arrival) -> None:
-        """A request was taken in, which ends in a terminal row with its id.
-
-        Raises ``NotGranted(EVIDENCE_UNAVAILABLE)`` where too many wait for theirs, on a disk that is full.
-        """
+        """A request was taken in, which ends in a terminal row. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``: too many wait."""
         if self._attendance is not None:
             try:
                 self._attendance.arrivals.take(arrival, self._seen.rows)
