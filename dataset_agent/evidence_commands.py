@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,6 +19,7 @@ from dataset_agent.evidence_options import (
     Side,
     SideOption,
     agent_of,
+    ledger_at,
     ledger_keys,
     ledger_path,
     read_receipts,
@@ -68,12 +70,13 @@ def list_rows(
     Rows are not verified; with --agent it is at least looked at whose ledger it is.
     """
     settings = load_settings()
-    file = LedgerFile(ledger or ledger_path(settings, side))
-    newest = file.checkpoint()
-    if agent is not None and not newest.verifies(audited_agent(settings, agent).every_key):
-        raise fail(f"{file.path} is not the ledger of {agent}{whose_else(settings, file.path, but=agent)}")
-    size = newest.size
-    rows = [_row(entry) for entry in file.rows(start=max(0, size - limit))]
+    with ledger_at(settings, side, ledger) as path:
+        file = LedgerFile(path)
+        newest = file.checkpoint()
+        if agent is not None and not newest.verifies(audited_agent(settings, agent).every_key):
+            raise fail(f"{file.path} is not the ledger of {agent}{whose_else(settings, file.path, but=agent)}")
+        size = newest.size
+        rows = [_row(entry) for entry in file.rows(start=max(0, size - limit))]
     if as_json:
         print_json(rows)
         return
@@ -100,11 +103,11 @@ def show(
     if trace is not None:
         _show_trace(_story(settings, trace, ledger), trace, as_json)
         return
-    path = ledger or ledger_path(settings, side)
-    entry = LedgerFile(path).get(index or 0)
-    if entry is None:
-        raise fail(f"{path} has no row {index}, or retention removed it")
-    told: dict[str, Any] = {"row": _row(entry), **_proofs(path, entry.index, since)}
+    with ledger_at(settings, side, ledger) as path:
+        entry = LedgerFile(path).get(index or 0)
+        if entry is None:
+            raise fail(f"{path} has no row {index}, or retention removed it")
+        told: dict[str, Any] = {"row": _row(entry), **_proofs(path, entry.index, since)}
     if as_json:
         print_json(told)
         return
@@ -148,8 +151,14 @@ def _facts(told: dict[str, Any]) -> list[tuple[str, object]]:
 
 def _story(settings: Settings, trace: str, ledger: Path | None) -> list[dict[str, Any]]:
     """The rows of a trace, of whichever ledgers are here, in the order of their time."""
-    here = [ledger] if ledger else [path for side in Side if (path := ledger_path(settings, side)).is_file()]
-    rows = [_row(entry) for path in here for entry in LedgerFile(path).find("trace_id", trace)]
+    with ExitStack() as opened:
+        if ledger is not None:
+            here = [ledger]
+        elif settings.ledger_url is not None:
+            here = [opened.enter_context(ledger_at(settings, side)) for side in Side]
+        else:
+            here = [path for side in Side if (path := ledger_path(settings, side)).is_file()]
+        rows = [_row(entry) for path in here for entry in LedgerFile(path).find("trace_id", trace)]
     return sorted(rows, key=lambda row: str(row["recorded_at"]))
 
 

@@ -26,6 +26,7 @@ from dataset_agent.evidence_options import (
     SideOption,
     Yes,
     agent_of,
+    ledger_at,
     ledger_keys,
     ledger_path,
     seconds,
@@ -34,6 +35,7 @@ from evidence import keeping
 from evidence.entry import InvalidLedger
 from evidence.exporting import RowsRemoved, write_export
 from evidence.ledger import Ledger
+from evidence.opening import open_own
 from evidence.reader import LedgerFile
 from evidence.row import Kind, LedgerRow
 from evidence.row import Side as RowSide
@@ -53,9 +55,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a ledger as JSON lines, whole or not at all; one that broke off goes on where it was."""
-    path = ledger or ledger_path(load_settings(), side)
     try:
-        with progress("exporting") as percent:
+        with ledger_at(load_settings(), side, ledger) as path, progress("exporting") as percent:
             done = write_export(path, file, start=start, progress=_counting(percent))
     except RowsRemoved as error:
         raise fail(f"{error}: begin with --from 0, or with a later row") from error
@@ -147,16 +148,16 @@ def forget(
 ) -> None:
     """Erase a person's key: nobody can tell any more which rows are theirs, and the tree still verifies."""
     settings = load_settings()
-    sides = [side] if side else [one for one in Side if ledger_path(settings, one).is_file()]
+    on_server = settings.ledger_url is not None
+    sides = [side] if side else [one for one in Side if on_server or ledger_path(settings, one).is_file()]
     told: list[dict[str, Any]] = []
     for one in sides:
-        path = _own(settings, one)
         with closing(_opened(settings, one)) as ledger:
             people = _people(ledger, subject, issuer)
             rows = sum(1 for person in people for _ in ledger.entries_of(person))
             told.append({"side": one.value, "known": bool(people), "rows": rows, "forgotten": False})
             if people and not dry_run:
-                _ask(yes, as_json, f"{_counted(rows, 'row')} of {path} would be nobody's", f"Forget {subject}?")
+                _ask(yes, as_json, f"{_counted(rows, 'row')} of {ledger.name} would be nobody's", f"Forget {subject}?")
                 _forgotten(settings, one, ledger, people)
                 told[-1]["forgotten"] = True
     if as_json:
@@ -164,7 +165,8 @@ def forget(
     for one_told in () if as_json else told:
         say(_sentence(one_told, dry_run))
     if not as_json and any(one_told["forgotten"] for one_told in told):
-        note("backups of subjects.sqlite still have the key: remove them too, or forget again after one is put back")
+        where = "the server's log, replicas and backups" if on_server else "backups of subjects.sqlite"
+        note(f"{where} may still have the key: remove it there too, or forget again after one is put back")
 
 
 def _people(ledger: Ledger, subject: str, issuer: str | None) -> list[Subject]:
@@ -208,6 +210,8 @@ def _row(settings: Settings, side: Side, kind: Kind, act: str, *, segment: str |
 
 def _own(settings: Settings, side: Side) -> Path:
     """The side's ledger, which is there and this user's. Raises ``DatasetAgentError``."""
+    if settings.ledger_url is not None:
+        raise fail("the ledger lies on a server, which keeps it: rotation and retention in files are for one in a file")
     path = ledger_path(settings, side)
     LedgerFile(path).checkpoint()
     check_user(settings, path)
@@ -215,14 +219,11 @@ def _own(settings: Settings, side: Side) -> Path:
 
 
 def _opened(settings: Settings, side: Side) -> Ledger:
-    path = ledger_path(settings, side)
-    return Ledger.open(
-        path,
-        open_signer(settings, _KEY[side]),
-        subject_key_path=path.with_name("subjects.sqlite"),
-        now=time.time(),
-        retired=ledger_keys(settings, side),
-    )
+    """The side's ledger, which is there already."""
+    folder = ledger_path(settings, side).parent if settings.ledger_url is not None else _own(settings, side).parent
+    keys = ledger_keys(settings, side)
+    signer = open_signer(settings, _KEY[side])
+    return open_own(settings, agent_of(settings, side), folder, signer, now=time.time(), retired=keys)
 
 
 def _ask(yes: bool, as_json: bool, what: str, question: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -17,9 +19,13 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.files import read_bounded
 from contract.settings import Settings
 from contract.signing import InvalidKey, PublicKey
+from dataset_agent.console import progress
 from dataset_agent.pinned import audited_agent
 from evidence.checkpoint import InvalidReceipt
 from evidence.held import read_held
+from evidence.opening import server_stores
+from evidence.reader import told
+from evidence.reading_file import write_reading
 from evidence.walk import Held
 
 _MAX_KEY: Final = 64 * 1024
@@ -42,6 +48,20 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 def ledger_path(settings: Settings, side: Side) -> Path:
     return settings.home / side.value / "ledger.sqlite"
+
+
+@contextmanager
+def ledger_at(settings: Settings, side: Side, ledger: Path | None = None) -> Iterator[Path]:
+    """The ledger that is named, or a side's own: its file, or an export of what lies on a server, gone with the block."""
+    if ledger is not None or settings.ledger_url is None:
+        yield ledger or ledger_path(settings, side)
+        return
+    store, _ = server_stores(settings.ledger_url.get_secret_value(), agent_of(settings, side))
+    with tempfile.TemporaryDirectory(prefix="dataset-agent-") as folder:
+        taken = Path(folder) / f"{side.value}.jsonl"
+        with progress("reading the ledger's server") as percent, told(store.name), store.reading() as opened:
+            write_reading(opened, taken, percent)
+        yield taken
 
 
 def ledger_keys(settings: Settings, side: Side) -> tuple[PublicKey, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from dataset_agent.evidence_options import (
     Side,
     SideOption,
     agent_of,
-    ledger_path,
+    ledger_at,
     read_keys,
     read_receipts,
 )
@@ -49,11 +49,12 @@ def verify(
 ) -> None:
     """Verify every row and checkpoint of a ledger or an export with public keys alone; what is wrong is named."""
     settings = load_settings()
-    path = ledger or ledger_path(settings, side)
     signer = None if key else audited_agent(settings, agent or agent_of(settings, side))
     keys = read_keys(key) if key else signer.every_key if signer else ()
     held = read_receipts(receipt or ())
-    with _counted() as seen:
+    with ExitStack() as opened:
+        path = opened.enter_context(ledger_at(settings, side, ledger))
+        seen = opened.enter_context(_counted())
         report = verify_ledger(path, keys, receipt=held or None, part=part, progress=seen)
     name = "ledger" if key else f"{side} ledger" if agent is None else f"ledger of {agent}"
     if as_json:

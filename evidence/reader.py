@@ -13,13 +13,15 @@ from contract.signing import PublicKey
 from contract.sqlite_snapshot import WrittenMeanwhile
 from evidence.checkpoint import Checkpoint, by_a_stranger
 from evidence.entry import Entry, InvalidLedger, NotALedger
+from evidence.export import is_export
+from evidence.export_reading import ExportReading
 from evidence.sqlite_store import reading_file
 from evidence.store import LedgerStore, Reading, StoreFault
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFile:
-    """A ledger as it lies on disk. Entries are *unverified* (see ``evidence.verify``).
+    """A ledger as it lies on disk, or an export of one. Entries are *unverified* (see ``evidence.verify``).
 
     Every method raises ``DatasetAgentError``: ``evidence.ledger.not_found``,
     ``evidence.ledger.foreign`` for a file that is something else, or
@@ -45,7 +47,7 @@ class LedgerFile:
 
     def checkpoint(self) -> Checkpoint:
         with self.reading() as opened:
-            return opened.head().checkpoint
+            return opened.checkpoint() if isinstance(opened, ExportReading) else opened.head().checkpoint
 
     def trusted_checkpoint(self, keys: tuple[PublicKey, ...]) -> Checkpoint:
         """The newest checkpoint where one of ``keys`` signed it. Raises ``evidence.ledger.stranger`` too."""
@@ -58,8 +60,12 @@ class LedgerFile:
     def reading(self) -> Iterator[Reading]:
         """The file as of one commit."""
         check_there(self.path)
-        with told(str(self.path)), reading_file(self.path) as opened:
-            yield opened
+        with told(str(self.path)):
+            if is_export(self.path):
+                yield ExportReading(self.path)
+                return
+            with reading_file(self.path) as opened:
+                yield opened
 
 
 def check_there(path: Path) -> None:
