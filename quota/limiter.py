@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from contract.ids import new_id
-from quota.rate import Rate
+from quota.rate import Rate, Taken
 from quota.store import QuotaStore, Room, StoreUnavailable, key_of
 
 Kind = Literal["agent", "person"]
@@ -23,6 +23,7 @@ _RENEW_S: Final = 10.0
 _MOST_KNOWN: Final = 10_000
 _BURST_SHARES: Final = 16
 _SHARES_A_SECOND: Final = 10
+_AGAIN_S: Final = 1.0
 _LATER_S: Final = 1.0
 """When to try again where others execute: nobody knows when they end."""
 
@@ -105,6 +106,7 @@ class Limiter:
         self._store = store
         self._quotas = {"agent": agent, "person": person}
         self._shares: OrderedDict[str, _Share] = OrderedDict()
+        self._away_since = -math.inf
         self._leaving: set[asyncio.Task[None]] = set()
         self.exceeded = exceeded
 
@@ -153,13 +155,23 @@ class Limiter:
     async def _take(self, store: QuotaStore, caller: Caller, rate: Rate, share: _Share, now: float) -> None:
         wait = share.wait_s(now)
         if not wait:
-            taken = await store.take(caller.key, rate, _share_of(rate), now=now)
+            taken = await self._asked(store, caller, rate, now)
             share.since, share.left = now, max(0, taken.number - 1)
             share.blocked_until = now + taken.retry_after_s
             if taken.number:
                 return
             wait = taken.retry_after_s
         raise self._told(LimitExceeded(caller.kind, "rate", wait))
+
+    async def _asked(self, store: QuotaStore, caller: Caller, rate: Rate, now: float) -> Taken:
+        """What the store gives; one that did not answer is not waited for again within a second."""
+        if self._away_since <= now < self._away_since + _AGAIN_S:
+            raise StoreUnavailable("the store did not answer just now")
+        try:
+            return await store.take(caller.key, rate, _share_of(rate), now=now)
+        except StoreUnavailable:
+            self._away_since = now
+            raise
 
     def _told(self, limit: LimitExceeded) -> LimitExceeded:
         self.exceeded(limit)

@@ -30,15 +30,25 @@ _AWAY = "the store of the callers' limits does not answer"
 
 
 def counting(service: Service) -> Callable[[Client], Awaitable[None]]:
-    """For ``authentication.Gate``: one request of a client agent. Raises RATE_LIMITED, and UNAVAILABLE."""
+    """For ``authentication.Gate``: one request of a client agent. Raises RATE_LIMITED.
+
+    Where nobody can count, the path says so, by an outcome that is recorded: nothing is granted without the
+    memory that lies beside the counts.
+    """
 
     async def count(client: Client) -> None:
         try:
             await service.limiter.count(Caller.agent(client.agent, at=service.agent_id), now=service.clock())
         except LimitExceeded as over:
-            raise _fault(Category.RATE_LIMITED, "rate", str(over), over.retry_after_s) from None
+            raise DatasetAgentError(
+                Component.REMOTE_AGENT,
+                Category.RATE_LIMITED,
+                "remote_agent.limit.rate",
+                str(over),
+                retry_after=over.retry_after_s,
+            ) from None
         except StoreUnavailable:
-            raise _fault(Category.UNAVAILABLE, "unavailable", f"{_AWAY}: try again later", 1.0) from None
+            return
 
     return count
 
@@ -69,9 +79,3 @@ async def executing(authority: Authority, service: Service) -> AsyncIterator[Non
 
 def _person(grant: VerifiedGrant, service: Service) -> Caller:
     return Caller.person(grant.issuer, grant.tenant, grant.subject, at=service.agent_id)
-
-
-def _fault(category: Category, code: str, message: str, retry_after: float) -> DatasetAgentError:
-    return DatasetAgentError(
-        Component.REMOTE_AGENT, category, f"remote_agent.limit.{code}", message, retry_after=retry_after
-    )

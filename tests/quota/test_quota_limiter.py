@@ -180,3 +180,18 @@ async def test_agents_that_share_a_store_limit_each_for_itself(tmp_path: Path) -
     there = Caller.person("https://issuer", "acme", "alice", at="urn:there")
     assert await made(one, ALICE, 9) == await made(one, there, 9) == 3
     await one.close()
+
+
+async def test_a_store_that_did_not_answer_is_asked_again_after_a_second(tmp_path: Path) -> None:
+    path = tmp_path / "q.sqlite3"
+    path.write_bytes(b"no database" * 1_000)
+    store = Counted(path)
+    one = limiter(store, person=Quota(Rate(10, 10)))
+    for now in (NOW, NOW, NOW + 0.9):
+        with pytest.raises(StoreUnavailable):
+            await one.count(ALICE, now=now)
+    assert store.asked == 1
+    path.unlink()
+    await one.count(ALICE, now=NOW + 1.1)
+    assert store.asked == 2
+    await one.close()
