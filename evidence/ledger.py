@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
@@ -29,7 +28,7 @@ from evidence.seen import Seen
 from evidence.sqlite_file import BUSY_SECONDS
 from evidence.sqlite_store import SqliteStore
 from evidence.store import LedgerBusy, LedgerStore, StoreFault, SubjectStore, Writing
-from evidence.subjects import Subject, SubjectKeys, opening_of
+from evidence.subjects import Subject, SubjectKeys, opening_of, unerasable
 from evidence.withheld import withheld, withheld_on_fault
 from evidence.writer_client import WriterAway, WriterClient, WriterPlace
 
@@ -265,12 +264,7 @@ class Ledger:
         try:
             return self._subjects.forget((issuer, subject))
         except (sqlite3.Error, OSError, StoreFault) as error:
-            raise DatasetAgentError(
-                Component.EVIDENCE,
-                Category.UNAVAILABLE,
-                "evidence.subjects.unavailable",
-                f"the subject's key could not be erased ({error}): make the key file writable and try again",
-            ) from error
+            raise unerasable(error) from error
 
     def close(self) -> None:
         if self._writer is not None:

@@ -19,6 +19,7 @@ from typing import Final
 
 import orjson
 
+from contract.errors import Category, Component, DatasetAgentError
 from evidence.sqlite_file import connect
 
 _OPENING: Final = b"dataset-agent:ledger:opening:v1\x00"
@@ -41,6 +42,16 @@ def commit(opening: bytes, tag: str, value: str) -> str:
 def subject_text(subject: Subject) -> str:
     """Issuer and subject as one unambiguous text."""
     return orjson.dumps(subject).decode()
+
+
+def unerasable(error: Exception) -> DatasetAgentError:
+    """The fault of a key that could not be erased."""
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.UNAVAILABLE,
+        "evidence.subjects.unavailable",
+        f"the subject's key could not be erased ({error}): make the key file writable and try again",
+    )
 
 
 class SubjectKeys:
