@@ -176,7 +176,8 @@ class Job:
     def _ask(self, client: bigquery.Client, seconds: float) -> Exception | None:
         """What kept BigQuery from being asked, or from knowing the job."""
         try:
-            client.cancel_job(self.id, project=self._project, location=self._location, retry=None, timeout=seconds)
+            no_retry: Any = None  # which the client takes, and its type does not say
+            client.cancel_job(self.id, project=self._project, location=self._location, retry=no_retry, timeout=seconds)
         except Exception as error:
             return error
         self._ended = True
