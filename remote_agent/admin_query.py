@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from cache.keys import KID_HEX
 from cache.selection import CHOSEN_BY, MAX_LISTED, Selection, Sort
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
@@ -19,6 +21,8 @@ _LONGEST: Final = 512
 _MOST_SECONDS: Final = 1e10
 CHOOSING: Final = (*CHOSEN_BY, "policy", "secret", "older_than_s", "expired", "problem")
 """The members of a selection."""
+_SECRETS: Final = ("current", "earlier", "other")
+_KID: Final = re.compile(rf"[0-9a-f]{{{KID_HEX}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def read_selection(members: Mapping[str, Any]) -> Selection:
     return Selection(
         dimensions={word: _text(word, members[word]) for word in CHOSEN_BY if members.get(word) is not None},
         policy=None if policy is None else _text("policy", policy),
-        secret=None if secret is None else _text("secret", secret),
+        secret=None if secret is None else _secret(secret),
         older_than_s=None if older is None else _seconds(older),
         expired=_flag("expired", members),
         problem=_flag("problem", members),
@@ -109,6 +113,13 @@ def _only(members: Mapping[str, Any], known: tuple[str, ...]) -> None:
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or len(value) > _LONGEST:
         raise bad(f"{name} is text of 1 to {_LONGEST} characters")
+    return value
+
+
+def _secret(value: Any) -> str:
+    """What no secret is called would choose no entry, and with a purge every restricted one."""
+    if not isinstance(value, str) or (value not in _SECRETS and not _KID.fullmatch(value)):
+        raise bad(f"secret is {', '.join(_SECRETS)}, or its id of {KID_HEX} hex digits, as keys list shows it")
     return value
 
 
