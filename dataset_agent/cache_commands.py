@@ -51,8 +51,10 @@ def keys(
         return
     if found["entries"]:
         entry_table(found["entries"], matched=found["matched"])
+    elif members:
+        say("No entry is so.")
     elif not found["restricted"]:
-        _say_empty(settings, url, chosen=bool(members))
+        _say_empty(settings, url)
     if found["restricted"]:
         restricted_table(found["restricted"])
 
@@ -102,10 +104,7 @@ cache_app.command("verify")(verify)
 cache_app.command("purge")(purge)
 
 
-def _say_empty(settings: Settings, url: str | None, *, chosen: bool) -> None:
-    if chosen:
-        say("No entry is so.")
-        return
+def _say_empty(settings: Settings, url: str | None) -> None:
     say("The cache is empty.")
     if url is None and settings.cache_url is None and not (settings.home / CACHE_FILE).exists():
         note(f"nothing was ever stored in {settings.home}: ask something, or check DATASET_AGENT_HOME")

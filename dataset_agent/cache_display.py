@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ _DIMENSIONS: Final = {
 }
 _LEAD: Final = ("key", "state", "age", "expires", "bytes", "hits")
 _SHORTEST: Final = 8
+_BRIEF: Final = 12
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _MARKS: Final = {True: "differs", False: "same", None: "unknown"}
 _UNSAID: Final[Mapping[str | None, str]] = {None: "", "current": ""}
@@ -75,12 +78,15 @@ def one_entry(entry: Entry) -> None:
 
 
 def differences(found: Entry) -> None:
-    """In which dimensions two entries differ."""
-    rows = [[one[name] for name in ("dimension", "left", "right")] for one in found["differences"]]
+    """In which dimensions two entries differ, each below the end of its key."""
+    rows = [[one["dimension"], _brief(one["left"]), _brief(one["right"])] for one in found["differences"]]
     if not rows:
         say("They do not differ.")
         return
-    table(f"{len(rows)} {'difference' if len(rows) == 1 else 'differences'}", ("dimension", "left", "right"), rows)
+    keys = (found["left"], found["right"])
+    length = _telling(keys)
+    title = f"{len(rows)} {'difference' if len(rows) == 1 else 'differences'}"
+    table(title, ("dimension", *(short(key, length) for key in keys)), rows, lead=("dimension",))
 
 
 def explanation(told: Entry) -> None:
@@ -137,6 +143,11 @@ def duration(seconds: float | None) -> str:
 def short(key: str, length: int) -> str:
     """The end of a key that this cache makes; what stands for another is no key and stays whole."""
     return key[-length:] if key.startswith(_KEY_PREFIX) else key
+
+
+def _brief(value: Any) -> Any:
+    """A whole digest by its beginning, which tells two apart; ``--json`` has all of it."""
+    return f"{value[:_BRIEF]}…" if isinstance(value, str) and _DIGEST.fullmatch(value) else value
 
 
 def _telling(keys: Sequence[str]) -> int:
