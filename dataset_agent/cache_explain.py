@@ -12,12 +12,14 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.files import read_bounded
 from contract.schema import Parameter
 from contract.settings import Settings
+from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from dataset_agent.arguments import read_arguments
 from dataset_agent.cache_display import explanation
 from dataset_agent.cache_source import At, cache_source
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import AsJson, print_json, progress
+from dataset_agent.console import AsJson, note, print_json, progress
+from remote_agent.admin_names import unknown_name
 
 _MAX_FILE: Final = 64 * 1024
 
@@ -40,9 +42,13 @@ def explain(
     settings = load_settings()
     if file is not None and (capability or dataset or arg):
         raise typer.BadParameter("give --file, or a capability with --dataset and --arg")
-    if file is None and not (capability and dataset):
+    if file is None and not capability:
         raise typer.BadParameter("give a capability and --dataset, or --file")
+    if file is None and not dataset:
+        raise typer.BadParameter(f"give --dataset, which has {str(capability)[:100]}")
     members = _from_file(file) if file is not None else _members(settings, str(capability), str(dataset), arg or [])
+    if url is None:
+        _check_person(settings, as_)
     # Here as there the same zone counts: that of who asks, as for `call`.
     members |= {"as": as_, "zone": zone or settings.zone}
     with progress("explaining"):
@@ -51,6 +57,8 @@ def explain(
         print_json(told)
     else:
         explanation(told)
+        if told.get("missing"):
+            note(f"add {' '.join(f'--arg {name}=…' for name in told['missing'])}")
 
 
 def _members(settings: Settings, capability: str, dataset: str, pairs: list[str]) -> dict[str, Any]:
@@ -63,6 +71,13 @@ def _declared(settings: Settings, capability: str, dataset: str) -> dict[str, Pa
     descriptor = load_registry(settings.datasets).datasets.get(dataset)
     found = next((one for one in descriptor.capabilities if one.name == capability), None) if descriptor else None
     return {parameter.name: parameter for parameter in found.parameters} if found else {}
+
+
+def _check_person(settings: Settings, name: str) -> None:
+    """Who has the files may be told which name is near; the admin endpoint names nobody."""
+    names = load_directory(settings.datasets / "principals.yaml").by_name
+    if name not in names:
+        raise unknown_name("principal", name, names)
 
 
 def _from_file(path: Path) -> dict[str, Any]:

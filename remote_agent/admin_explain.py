@@ -23,6 +23,7 @@ from contract.scope import Sensitivity
 from contract.settings import Settings
 from contract.verdict import NotGranted
 from contract.zone import read_zone
+from queries.bind import ArgumentsMissing
 from remote_agent.admin_query import Asked
 from remote_agent.admin_request import as_asked
 from remote_agent.derived import follow
@@ -55,7 +56,7 @@ async def explain(
     """One JSON object: ``verdict``, ``outcome``, ``because``, ``key``, ``components``, ``nearest`` and ``derived_from``.
 
     ``keys`` are those at hand, the current ones first. Raises ``StoreUnavailable``, and NOT_FOUND
-    for a person whom the directory does not name.
+    for a person whom the directory does not name, or a dataset or capability that is not served.
     """
     told: dict[str, Any] = {"dataset": asked.dataset, "capability": asked.capability, "restricted": False}
     try:
@@ -64,8 +65,10 @@ async def explain(
         )
         call.parts()
     except NotGranted as stop:
-        because = f"it would not be granted, so nothing would be looked up: {stop.message}"
-        return told | _outcome("NONE", because, reason=stop.reason.value, verdict=stop.decision("").verdict.value)
+        verdict, reason = stop.decision("").verdict.value, stop.reason.value
+        because = f"it would be {verdict} {reason}, so nothing would be looked up: {stop.message}"
+        missing = [parameter.name for parameter in stop.parameters] if isinstance(stop, ArgumentsMissing) else []
+        return told | _outcome("NONE", because, reason=reason, verdict=verdict, missing=missing)
     told |= {"verdict": decision.verdict.value}
     if call.restricted:
         return told | await _restricted(asked, store, keys, now)

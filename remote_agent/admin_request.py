@@ -28,6 +28,7 @@ from grants.key_files import FileSigner
 from grants.mint import mint_root
 from grants.trust import Trust, TrustedAgent, TrustedIssuer
 from grants.verify import verify
+from remote_agent.admin_names import unknown_name
 from remote_agent.admin_query import Asked
 from remote_agent.answer import bind
 from remote_agent.deciding import admission_request, admit
@@ -46,7 +47,7 @@ async def as_asked(
     Periods are read as the root agent reads them, in the zone that was asked for, else in ``zone``.
 
     Raises ``NotGranted`` where the call would not be granted, NOT_FOUND for a person that the
-    directory does not name.
+    directory does not name, and for a dataset and a capability that are not served.
     """
     principal = world.directory.named(asked.principal)
     if principal is None:
@@ -74,9 +75,14 @@ async def as_asked(
 
 def _place(asked: Asked, world: World) -> tuple[ServedDataset, CapabilityManifest]:
     served = world.datasets.get(asked.dataset)
-    capability = served.capabilities.get(asked.capability) if served else None
-    if served is None or capability is None:
-        raise NotGranted(Reason.UNREGISTERED_CAPABILITY, "this agent serves no such dataset and capability")
+    if served is None:
+        if asked.dataset in world.broken:
+            told = "the descriptor of this dataset cannot be used: dataset-agent datasets validate says why"
+            raise NotGranted(Reason.DESCRIPTOR_INVALID, told)
+        raise unknown_name("dataset", asked.dataset, world.datasets)
+    capability = served.capabilities.get(asked.capability)
+    if capability is None:
+        raise unknown_name("capability", asked.capability, served.capabilities)
     return served, capability.descriptor
 
 

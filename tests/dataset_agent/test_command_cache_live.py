@@ -184,10 +184,69 @@ def test_of_restricted_capabilities_there_are_only_numbers(command: CommandLine,
 def test_entries_are_shown_and_compared(command: CommandLine, at: tuple[str, ...]) -> None:
     keys = [command.ask(QUESTION, principal).json["cache"]["key"] for principal in ("process_engineer", "analyst")]
     shown = command("cache", "diff", *keys, *at)
-    assert (shown.code, "process-engineer  analyst" in shown.out) == (0, True)
+    heads, _, row = shown.out.splitlines()[1:4]
+    assert (shown.code, heads.split()) == (0, ["dimension", *(key[-8:] for key in keys)])
+    assert row.split() == ["principal_class", "process-engineer", "analyst"]
     assert command("cache", "show", keys[0], *at).code == 0
     assert "restricted" not in command("cache", "keys", "--sort", "age", *at).out
     assert command("cache", "keys", "--dataset", "nothing", *at).out == "No entry is so.\n"
+
+
+def test_a_digest_that_would_turn_the_comparison_is_shown_by_its_beginning(
+    command: CommandLine, at: tuple[str, ...]
+) -> None:
+    keys = [command.ask(question).json["cache"]["key"] for question in (QUESTION, "Calculate the yield for batch B003")]
+    shown = command("cache", "diff", *keys, *at)
+    rows = {row.split()[0]: row.split()[1:] for row in shown.out.splitlines()[1:] if row.strip("─")}
+    assert rows["dimension"] == [key[-8:] for key in keys]
+    assert rows["capability"] == ["compare_batches", "calculate_yield"]
+    told = command("cache", "diff", *keys, *at, "--json").json["differences"]
+    whole = next(one for one in told if one["dimension"] == "template")
+    assert rows["template"] == [f"{whole[side][:12]}…" for side in ("left", "right")]
+
+
+@pytest.mark.parametrize(
+    ("call", "near"),
+    [
+        (("compare_batch", "--dataset", "purification-batches"), "did you mean compare_batches?"),
+        (("compare_batches", "--dataset", "purification-batche"), "did you mean purification-batches?"),
+        (("compare_batches", "--dataset", "zzz"), "known: chromatography-results, clinical-private, purification-b"),
+    ],
+)
+def test_a_name_that_is_not_there_is_usage_and_says_what_is_near(
+    command: CommandLine, at: tuple[str, ...], call: tuple[str, ...], near: str
+) -> None:
+    run = command("cache", "explain", *call, "--as", "analyst", *at)
+    assert run.code == 2
+    assert near in run.line
+
+
+def test_who_is_misspelt_is_told_who_is_near_where_the_files_are(command: CommandLine, agent: RunningAgent) -> None:
+    call = ("cache", "explain", "search", "--dataset", "purification-batches", "--as", "analist")
+    code, line = refused(command(*call))
+    assert (code, line) == (2, "there is no principal of this name: did you mean analyst?")
+    code, line = refused(command(*call, "--url", agent.url))
+    assert (code, "analyst" in line) == (2, False)
+
+
+def test_a_call_that_misses_arguments_has_a_verdict_and_says_what_to_add(
+    command: CommandLine, at: tuple[str, ...]
+) -> None:
+    call = ("cache", "explain", "compare_batches", "--dataset", "purification-batches", "--as", "analyst")
+    run = command(*call, "--arg", "batch_a=B001", *at)
+    assert (run.code, run.out.startswith("NONE ")) == (0, True)
+    assert "INDETERMINATE ARGUMENTS_MISSING" in " ".join(run.out.split())
+    assert run.err == "add --arg batch_b=…\n"
+    told = command(*call, *at, "--json").json
+    assert (told["verdict"], told["missing"]) == ("INDETERMINATE", ["batch_a", "batch_b"])
+
+
+def test_a_secret_that_none_is_called_is_refused_before_anything_is_chosen_by_it(
+    command: CommandLine, at: tuple[str, ...]
+) -> None:
+    for verb in (("keys",), ("purge", "--yes")):
+        code, line = refused(command("cache", *verb, "--secret", "curent", *at))
+        assert (code, "current, earlier, other" in line) == (2, True)
 
 
 def refused(run: Run) -> tuple[int, str]:
