@@ -13,7 +13,7 @@ class NoStore:
     def __init__(self, kind: str, max_bytes: int | None) -> None:
         self._stats = StoreStats(kind, 0, 0, max_bytes)
 
-    async def get(self, key: str, *, now: float) -> bytes | None:
+    async def get(self, key: str, *, now: float, peek: bool = False) -> bytes | None:
         return None
 
     async def put(

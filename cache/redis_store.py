@@ -117,7 +117,7 @@ class RedisStore:
             ) from None
         return cls(place, budget_s=budget_s)
 
-    async def get(self, key: str, *, now: float) -> bytes | None:
+    async def get(self, key: str, *, now: float, peek: bool = False) -> bytes | None:
         try:
             found = await self._lanes.ask("GET", key)
         except WrongType:

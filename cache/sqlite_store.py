@@ -65,13 +65,13 @@ class SqliteStore:
         self._files: tuple[tuple[int, int] | None, ...] = ()
         self._swept = 0.0
 
-    async def get(self, key: str, *, now: float) -> bytes | None:
+    async def get(self, key: str, *, now: float, peek: bool = False) -> bytes | None:
         # On the loop's thread: a read takes microseconds, and WAL readers never wait for a writer.
         with faults(self._path):
             row = self._read().execute(_GET, (self._max_entry, key)).fetchone()
         if row is None:
             return None
-        if len(self._touched) < _TOUCHES or key in self._touched:
+        if not peek and (len(self._touched) < _TOUCHES or key in self._touched):
             self._touched[key] = (now, self._touched.get(key, (now, 0))[1] + 1)
         return bytes(row[0])
 

@@ -54,8 +54,8 @@ class StoreStats:
 class CacheStore(Protocol):
     """Keys to entries, shared by processes."""
 
-    async def get(self, key: str, *, now: float) -> bytes | None:
-        """The entry's bytes in one round trip. Reading never extends an entry's life."""
+    async def get(self, key: str, *, now: float, peek: bool = False) -> bytes | None:
+        """The entry's bytes in one round trip. Reading never extends an entry's life; ``peek`` counts no use."""
         ...
 
     async def put(

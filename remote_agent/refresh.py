@@ -92,5 +92,6 @@ async def _is_fresh(authority: Authority, call: BoundCall, intent: Intent, servi
         max_age_s=call.place()[1].descriptor.freshness_requirement_s,
         now=service.clock(),
         limits=inline_limits(call, service),
+        peek=True,
     )
     return isinstance(found, Hit)

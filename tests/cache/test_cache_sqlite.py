@@ -133,6 +133,7 @@ async def test_hits_are_counted_per_entry(store: SqliteStore) -> None:
     await put(store, "a")
     for _ in range(3):
         await store.get("dsc:1:a", now=NOW)
+        assert await store.get("dsc:1:a", now=NOW, peek=True) == await store.get("dsc:1:a", now=NOW, peek=True)
     await store.count({})
     assert [entry.hits async for entry in store.entries()] == [3]
 

@@ -156,6 +156,17 @@ def test_past_its_time_it_is_answered_once_more_and_refreshed(world: Clocked) ->
     assert (world.executions, "age_s" in fresh) == (2, False)
 
 
+def test_an_answer_past_its_time_is_one_use_of_what_is_stored(world: Clocked) -> None:
+    arguments = world.fresh()
+    key = told(world, arguments)["key"]
+    world.move(REUSE_S + 1)
+    assert outcome(world, arguments) == "STALE"
+    settled(world)
+    agent = world.agents[0]
+    shown = agent.run(agent.lifecycle.desk().show(key))
+    assert shown["hits"] == (None if agent.settings.cache_url else 1)
+
+
 def test_the_reply_the_proof_and_both_rows_say_what_it_was(world: Clocked) -> None:
     arguments = world.fresh()
     first = told(world, arguments)
