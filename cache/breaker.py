@@ -50,6 +50,11 @@ class Breaker:
     def is_open(self) -> bool:
         return self._failures >= self._limit or self._silences > 0
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether nobody would be let through now."""
+        return self.is_open and self._clock() < self._retry_at
+
     async def call(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """What ``attempt`` returns. Raises ``StoreUnavailable``, at once while the breaker is open.
 

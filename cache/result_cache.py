@@ -65,12 +65,17 @@ class ResultCache:
         """This process's events since start: ``hit`` (and of these ``derived``, ``stale``), ``kept`` and the miss reasons."""
         return self._tally.totals
 
-    @property
-    def standing(self) -> Literal["ok", "off", "unavailable"]:
-        """Whether the store is asked just now; ``unavailable`` while it is left alone after faults."""
+    async def standing(self) -> Literal["ok", "off", "unavailable"]:
+        """Whether the store answers just now: it is asked, unless it is left alone after faults. Opens and closes nothing."""
         if self.store is None:
             return "off"
-        return "unavailable" if self._breaker.is_open else "ok"
+        if self._breaker.is_resting:
+            return "unavailable"
+        try:
+            await self.store.health()
+        except StoreUnavailable:
+            return "unavailable"
+        return "ok"
 
     def locate(
         self, authority: Authority, intent: Intent, *, freshness_class: str, media_type: str = RESULT_MEDIA_TYPE
@@ -139,20 +144,21 @@ class ResultCache:
         stale_s: int = 0,
         limits: Limits = UNLIMITED,
         media_type: str = RESULT_MEDIA_TYPE,
+        peek: bool = False,
     ) -> Hit | Miss:
         """The stored result of an equal call in the same partition.
 
         An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is one
         that is beyond ``limits``, whatever is altered, moved, or not answered in time, and what is past the time that it
         may be reused for: but where it was stored to be answered after it, for ``stale_s``
-        seconds at most, it is a hit that says STALE.
+        seconds at most, it is a hit that says STALE. ``peek`` is for who will not answer with it: no use is counted.
         """
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
         store = self.store
         if store is None:
             return place.miss("off")
         try:
-            entry = await self._breaker.call(lambda: store.get(place.key, now=now))
+            entry = await self._breaker.call(lambda: store.get(place.key, now=now, peek=peek))
         except StoreUnavailable as error:
             if not isinstance(error, LeftAlone):
                 _log.warning("cache lookup failed: %s", error)

@@ -228,7 +228,7 @@ class Lifecycle:
             "invalid": len(world.invalid),
             "outdated": len(world.outdated),
             "reload": "ok" if self.fault is None else "refused",
-            "cache": self.service.cache.standing,
+            "cache": await self.service.cache.standing(),
         }
         try:
             await self.service.state.health()

@@ -72,6 +72,17 @@ async def test_a_trial_that_works_closes_it(breaker: Breaker, clock: Clock) -> N
     assert not breaker.is_open
 
 
+async def test_while_it_rests_nobody_is_let_through_and_to_look_at_it_is_no_trial(
+    breaker: Breaker, clock: Clock
+) -> None:
+    assert not breaker.is_resting
+    await trip(breaker)
+    assert breaker.is_resting
+    clock.now = 5.0
+    assert (breaker.is_resting, breaker.is_resting) == (False, False)
+    assert breaker.allows()
+
+
 async def test_a_trial_that_fails_starts_the_pause_again(breaker: Breaker, clock: Clock) -> None:
     await trip(breaker)
     clock.now = 5.0

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from cache.breaker import Breaker
 from cache.keys import CacheKeys
 from cache.result_cache import Hit, Miss, ResultCache
-from cache.store import CacheStore
+from cache.store import CacheStore, StoreUnavailable
 from contract.authority import Authority
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 from contract.scope import Sensitivity
@@ -286,6 +287,29 @@ async def test_concurrent_tenants_never_get_one_another_s_rows(results: ResultCa
             await keep(results, authority, intent, document=make_document(f"{tenant}/{number % 3}".encode()))
 
     await asyncio.gather(*(ask(number) for number in range(200)))
+
+
+async def test_its_standing_is_what_the_store_says_when_it_is_asked(
+    results: ResultCache, store: CacheStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def down() -> None:
+        asked.append(True)
+        raise StoreUnavailable("down")
+
+    assert await results.standing() == "ok"
+    monkeypatch.setattr(store, "health", down)
+    assert [await results.standing() for _ in range(5)] == ["unavailable"] * 5
+    monkeypatch.undo()
+    assert (await results.standing(), len(asked)) == ("ok", 5)
+
+
+async def test_a_store_that_is_left_alone_is_not_asked_for_its_standing(store: CacheStore, keys: CacheKeys) -> None:
+    breaker = Breaker()
+    breaker.failed(silent=True)
+    assert await ResultCache(store, keys, breaker=breaker).standing() == "unavailable"
+    assert await ResultCache(None, keys).standing() == "off"
 
 
 async def test_switched_off_it_says_so_and_keeps_nothing(keys: CacheKeys) -> None:
