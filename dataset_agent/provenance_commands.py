@@ -52,8 +52,8 @@ def verify(
     settings = load_settings()
     artifact = read_artifact(file)
     held = held_rows(artifact, result)
-    agents = load_trust(settings.trust_path).agents
     signer, tree = _verified(file, artifact, held.content, settings, agent, as_json=as_json)
+    agents = load_trust(settings.trust_path).agents
     statement, key, branches = tree.statement, tree.key, tree.branches
     retired = key not in signer.accepted_keys
     if as_json:
