@@ -250,7 +250,7 @@ def test_a_served_policy_server_decides_and_its_end_is_indeterminate(command: Co
         assert policies.end() == 0
         run = command("ask", "--as", "analyst", QUESTION, POLICY_URL=policies.url)
     assert run.code == 4
-    read, line = run.err.splitlines()
-    assert read.startswith("read as: ")
+    line, read = run.err.splitlines()
     assert line.startswith("INDETERMINATE EVALUATOR_UNAVAILABLE: ")
+    assert read.startswith("read as: ")
     assert "dataset-agent policy serve" in line
