@@ -12,7 +12,7 @@ import typer
 
 from contract.settings import Settings
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import note, print_json
+from dataset_agent.console import err, note, print_json
 from telemetry.logs import open_logs
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
@@ -43,6 +43,12 @@ def served_settings(*, host: str | None, log_format: LogForm | None, workers: in
     settings = load_settings(host=host, workers=workers)
     open_logs(settings.log_level, settings.log_format)
     return settings
+
+
+def begin(doing: str) -> None:
+    """One line for a person who waits at a terminal: a start takes seconds."""
+    if err.is_terminal:
+        note(f"{doing} …")
 
 
 def announce(what: str, address: str, *, as_json: bool) -> Callable[[], None]:

@@ -127,6 +127,15 @@ def test_a_call_asks_for_what_it_misses_and_completes_the_task(agent: RunningAge
     assert (asked, granted, in_task) == ("ARGUMENTS_MISSING", "PRINCIPAL_AUTHORIZED", in_same)
 
 
+def test_a_start_says_at_once_what_it_loads_and_a_taken_port_before_it_is_loaded(
+    agent: RunningAgent, command: CommandLine
+) -> None:
+    with at_terminal(command, "serve", "--port", agent.url.rpartition(":")[2]) as terminal:
+        terminal.until("loading the dataset agent and the datasets of")
+        terminal.until("cannot listen on")
+        assert terminal.end()[0] == 1
+
+
 def test_a_question_asks_for_what_it_does_not_say(command: CommandLine) -> None:
     with at_terminal(command, "ask", "--as", "analyst", "Compare the recovery of batch B203") as terminal:
         terminal.until("batch_b (STRING")
