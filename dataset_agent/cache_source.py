@@ -18,6 +18,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from dataset_agent.configuration import check_home
 from remote_agent.admin_cache import CacheDesk, Progress
+from remote_agent.admin_names import unknown_name
 from remote_agent.admin_query import PREFIX, read_asked, read_key, read_listing, read_purge
 from remote_agent.admin_token import token_text
 
@@ -74,9 +75,12 @@ class _Here:
 
     @asynccontextmanager
     async def _world(self, dataset: str) -> AsyncIterator[World]:
-        from remote_agent.admin_world import described_world  # engines take a second to load
+        from control_plane.registry import load_registry  # engines take a second to load
+        from remote_agent.admin_world import described_world
 
         async with described_world(self._settings, dataset) as world:
+            if dataset not in world.datasets and dataset not in world.invalid:
+                raise unknown_name("dataset", dataset, load_registry(self._settings.datasets).datasets)
             yield world
 
     def entries(self, members: Members) -> dict[str, Any]:

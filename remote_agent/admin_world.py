@@ -15,7 +15,6 @@ from control_plane.policy import load_policies
 from control_plane.principals import load_directory
 from control_plane.registry import load_registry
 from queries.engine import Load
-from remote_agent.admin_names import unknown_name
 from remote_agent.service import ServedDataset, World
 from remote_agent.sources import ask_source
 from remote_agent.world import close_world, evaluator_for, served_capability
@@ -40,9 +39,9 @@ class _NoEngine:
 
 @asynccontextmanager
 async def described_world(settings: Settings, dataset: str) -> AsyncIterator[World]:
-    """Principals, policies and one dataset, as their files are now.
+    """Principals, policies and one dataset, or none where it is not there, as their files are now.
 
-    Raises ``DatasetAgentError`` where one is broken, NOT_FOUND where there is no such dataset.
+    Raises ``DatasetAgentError`` where one is broken.
     """
     world = await asyncio.to_thread(_described, settings, dataset)
     try:
@@ -66,8 +65,6 @@ def _described(settings: Settings, dataset: str) -> World:
         datasets[dataset] = ServedDataset(
             manifest.published(), MappingProxyType(capabilities), _NoEngine(), folder.name
         )
-    elif dataset not in registry.invalid:
-        raise unknown_name("dataset", dataset, registry.datasets)
     return World(
         datasets=MappingProxyType(datasets),
         invalid=registry.invalid,
