@@ -147,6 +147,9 @@ def _end(answer: Mapping[str, Any], as_json: bool, *, done: str | None) -> None:
         _describe(approval)
     else:
         say(f"{done}: {approval['capability']} on {approval['dataset']} for {approval['requester']}")
+        if approval.get("approved_arguments") is not None:
+            told = (json.dumps(approval[name], ensure_ascii=False) for name in ("approved_arguments", "arguments"))
+            say(f"  with {' in place of '.join(told)}")
         if done == "approved":
             note(
                 f"  it may be sent again in its task until {approval['expires_at']}, under a fresh grant: --task {approval['task_id']}"

@@ -29,7 +29,7 @@ from a2a.types.a2a_pb2 import (
     TaskState,
     TaskStatus,
 )
-from a2a.utils.errors import A2AError
+from a2a.utils.errors import A2AError, TaskNotFoundError, UnsupportedOperationError
 from google.adk.a2a.agent.config import A2aRemoteAgentConfig, ParametersConfig, RequestInterceptor
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
@@ -50,6 +50,12 @@ from delegation.sending import Sent
 from delegation.wire import service_parameters
 
 log = logging.getLogger(__name__)
+
+_MEANT: Final[dict[type[A2AError], str]] = {
+    TaskNotFoundError: " (it has no such task, or not any more: send the call without it)",
+    UnsupportedOperationError: " (the task has ended, or is being answered: send the call without it)",
+}
+"""What is meant where a call was sent in a task. No word of the other side is repeated."""
 
 DELEGATE_NAME: Final = "remote_dataset_agent"
 _CANCEL_S: Final = 2.0
@@ -210,9 +216,8 @@ def _failure(fault: Exception) -> Reply:
             )
         return Reply.failed(Reason.REMOTE_FAULT, f"the dataset agent answered with HTTP {status}")
     if isinstance(fault, A2AError) and cause is None and _is_protocol_error(fault):
-        return Reply.failed(
-            Reason.REMOTE_FAULT, f"the dataset agent answered with a protocol error: {type(fault).__name__}"
-        )
+        told = f"the dataset agent answered with a protocol error: {type(fault).__name__}"
+        return Reply.failed(Reason.REMOTE_FAULT, f"{told}{_MEANT.get(type(fault), '')}")
     return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent's reply cannot be read")
 
 

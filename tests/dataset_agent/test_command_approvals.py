@@ -118,6 +118,25 @@ def test_an_edit_is_typed_and_the_edited_call_is_told_and_runs(command: CommandL
     assert [row[0] for row in done.json["result"]["rows"]] == ["B001", "B003"]
 
 
+def test_who_edits_sees_what_was_approved_in_place_of_what(command: CommandLine) -> None:
+    told = waiting(command)
+    line = ("approvals", "approve", told["approval_id"][-8:], "--as", "clinical_reviewer")
+    assert '  with {"batch_a": "B001", "batch_b": "B003"} in place of {"batch_a": "B001", "batch_b": "B002"}\n' in (
+        command(*line, "--edit", "batch_b=B003").out
+    )
+
+
+def test_a_task_that_is_over_or_not_there_is_told_with_what_to_do(command: CommandLine) -> None:
+    told = waiting(command)
+    approvals(command, "deny", told["approval_id"])
+    call(command, "B001", "B002", "--task", told["task_id"])
+    for task, why in ((told["task_id"], "the task has ended"), ("task-" + "0" * 32, "it has no such task")):
+        run = call(command, "B001", "B002", "--task", task)
+        assert (run.code, run.json["reason"]) == (4, "REMOTE_FAULT")
+        assert why in run.json["rationale"]
+        assert "send the call without it" in run.json["rationale"]
+
+
 def test_a_token_of_ones_own_is_enough_and_one_for_the_root_agent_is_not(
     command: CommandLine, agent: RunningAgent, at: tuple[str, ...], tmp_path: Path
 ) -> None:
