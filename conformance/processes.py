@@ -6,22 +6,21 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 from typer.testing import CliRunner
 
 from conformance.issuer import KEY as ISSUER_KEY
 from contract.settings import Settings
+from dataset_agent.child_services import answers, free_ports, stop
 from dataset_agent.cli import app
 from grants.keys import init_keys
 
@@ -111,8 +110,8 @@ def processes(home: Path, datasets: Path, *, policy_budget: float) -> Iterator[P
     settings = {
         "HOME": str(home),
         "DATASETS": str(datasets),
-        "URL": f"http://127.0.0.1:{_free_port()}",
-        "POLICY_URL": f"http://127.0.0.1:{_free_port()}",
+        "URL": f"http://127.0.0.1:{free_ports(1)[0]}",
+        "POLICY_URL": f"http://127.0.0.1:{free_ports(1)[0]}",
         "POLICY_BUDGET": str(policy_budget),
         "LEAF_TTL": str(LEAF_S),
         "WATCH_INTERVAL": "0",
@@ -140,8 +139,8 @@ def processes(home: Path, datasets: Path, *, policy_budget: float) -> Iterator[P
             running._ready_at = time.time()
             yield running
         finally:
-            _stop(running.agent)
-            _stop(running.policy)
+            stop(running.agent)
+            stop(running.policy)
 
 
 def command(*arguments: str, allow_failure: bool = False) -> dict[str, Any]:
@@ -185,30 +184,9 @@ def _start(home: Path, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 
 def _await(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(httpx.HTTPError):
-            if httpx.get(url, timeout=2, trust_env=False).status_code == 200:
-                return
-        time.sleep(0.02)
-    raise CommandFailed(f"nothing answers at {url}: see services.log")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    if not answers(url, process, within_s=START_S):
+        raise CommandFailed(f"nothing answers at {url}: see services.log")
 
 
 def _port(url: str | None) -> str:
     return str(url).rpartition(":")[2]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

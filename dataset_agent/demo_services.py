@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
+from dataset_agent.child_services import answers, free_ports, stop
 from dataset_agent.configuration import PREFIX, default_settings, load_settings
 from dataset_agent.console import note, progress
 from grants.keys import init_keys
@@ -37,7 +33,7 @@ class DemoServices:
     policy: subprocess.Popen[bytes]
 
     def stop_policy_server(self) -> None:
-        _stop(self.policy)
+        stop(self.policy)
 
 
 @contextmanager
@@ -59,7 +55,7 @@ def demo_services(*, keep: bool) -> Iterator[DemoServices]:
         yield DemoServices(settings, started[0])
     finally:
         for process in reversed(started):
-            _stop(process)
+            stop(process)
         if keep:
             note(f"the demo's home: {home}")
         else:
@@ -70,8 +66,8 @@ def _settings(home: Path) -> Settings:
     given = load_settings()
     return default_settings(
         home,
-        url=f"http://127.0.0.1:{_free_port()}",
-        policy_url=f"http://127.0.0.1:{_free_port()}",
+        url=f"http://127.0.0.1:{free_ports(1)[0]}",
+        policy_url=f"http://127.0.0.1:{free_ports(1)[0]}",
         policy_budget=_PATIENT_S,
         state_url=given.state_url,
         cache_url=given.cache_url,
@@ -97,31 +93,10 @@ def _start(settings: Settings, *command: str) -> subprocess.Popen[bytes]:
 
 
 def _await(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(httpx.HTTPError):
-            if httpx.get(url, timeout=2, trust_env=False).status_code == 200:
-                return
-        time.sleep(0.1)
-    raise DatasetAgentError(
-        Component.COMMAND,
-        Category.UNAVAILABLE,
-        "command.demo.start",
-        f"a service of the demo did not start at {url}: run with --keep and read services.log in its home",
-    )
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    if not answers(url, process, within_s=START_S):
+        raise DatasetAgentError(
+            Component.COMMAND,
+            Category.UNAVAILABLE,
+            "command.demo.start",
+            f"a service of the demo did not start at {url}: run with --keep and read services.log in its home",
+        )

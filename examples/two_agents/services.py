@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from contract.settings import Settings
+from dataset_agent.child_services import answers, free_ports, stop
 from dataset_agent.configuration import PREFIX
 from examples.two_agents.homes import Homes, build_homes
 
@@ -30,7 +26,7 @@ def temporary_homes(*, keep: bool) -> Iterator[Homes]:
     """Homes on two free ports, gone afterwards unless ``keep``."""
     folder = Path(tempfile.mkdtemp(prefix="two-agents-"))
     try:
-        first, second = (f"http://127.0.0.1:{port}" for port in _free_ports(2))
+        first, second = (f"http://127.0.0.1:{port}" for port in free_ports(2))
         yield build_homes(folder, purification_url=first, chromatography_url=second)
     finally:
         if not keep:
@@ -44,7 +40,7 @@ def serving(*agents: Settings) -> Iterator[None]:
         started = []
         for settings in agents:
             process = _start(settings)
-            stack.callback(_stop, process)
+            stack.callback(stop, process)
             started.append((settings, process))
         for settings, process in started:
             _await(settings, process)
@@ -62,28 +58,5 @@ def _start(settings: Settings) -> subprocess.Popen[bytes]:
 
 
 def _await(settings: Settings, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        with suppress(httpx.HTTPError):
-            if httpx.get(f"{settings.url}/readyz", timeout=2, trust_env=False).status_code == 200:
-                return
-        time.sleep(0.1)
-    raise RuntimeError(f"{settings.agent_id} did not start: run with --keep and read {settings.home}/service.log")
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+    if not answers(f"{settings.url}/readyz", process, within_s=_START_S):
+        raise RuntimeError(f"{settings.agent_id} did not start: run with --keep and read {settings.home}/service.log")
