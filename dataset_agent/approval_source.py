@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import httpx
-
-from contract.address import UnsafeUrl, plain_url, secure_url
-from contract.canonical import InvalidJson, parse_json
-from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
+from dataset_agent.admin_client import AdminClient, Members
 from dataset_agent.configuration import check_home, check_user
-from remote_agent.admin_token import token_text
 
 if TYPE_CHECKING:
     from evidence.ledger import Ledger
     from remote_agent.approval_desk import ApprovalDesk
     from remote_agent.service import World
 
-Members = Mapping[str, Any]
 
 _PATIENCE_S: Final = 60.0
-_MOST: Final = 16 * 2**20
-_PREFIX: Final = "/admin/approvals/"
-_CATEGORIES: Final = {
-    400: Category.INVALID_INPUT,
-    401: Category.UNAUTHENTICATED,
-    404: Category.NOT_FOUND,
-    429: Category.RATE_LIMITED,
-}
 
 
 class ApprovalSource(Protocol):
@@ -86,6 +72,7 @@ async def _own_desk(settings: Settings) -> AsyncIterator[ApprovalDesk]:
     """A desk over this home's approvals, ledger and keys; the ledger is opened where something is recorded."""
     from grants.key_store import KeyName  # engines and ledgers take a second to load
     from grants.signers import open_signer
+    from grants.state import reach_state
     from grants.trust import load_trust
     from remote_agent.admin_world import described_world
     from remote_agent.approval_desk import ApprovalDesk
@@ -107,10 +94,11 @@ async def _own_desk(settings: Settings) -> AsyncIterator[ApprovalDesk]:
         async with described_world(settings, dataset) as described:
             yield described
 
-    approvals, people = open_approvals(settings), Approvers(settings, lambda: trust)
+    approvals, people, state = open_approvals(settings), Approvers(settings, lambda: trust), reach_state(settings)
     try:
-        yield ApprovalDesk(settings.agent_id, world, approvals, ledger, people, time.time)
+        yield ApprovalDesk(settings.agent_id, world, approvals, ledger, people, lambda: state, time.time)
     finally:
+        await state.close()
         await people.close()
         await approvals.close()
         for one in opened:
@@ -121,16 +109,7 @@ class _There:
     """The desk of a running agent, behind its admin token."""
 
     def __init__(self, settings: Settings, url: str) -> None:
-        try:
-            (plain_url if settings.private_network else secure_url)(url)
-        except UnsafeUrl as error:
-            raise _fault(Category.INVALID_INPUT, "url", f"--url: {error}") from error
-        token = token_text(settings)
-        if token is None:
-            told = "set DATASET_AGENT_ADMIN_TOKEN, or DATASET_AGENT_ADMIN_TOKEN_FILE, to the token of that agent"
-            raise _fault(Category.CONFIGURATION, "token", told)
-        self._url = url.rstrip("/")
-        self._token = token
+        self._ask = AdminClient(settings, url, "approvals", patience_s=_PATIENCE_S).ask
 
     def listed(self, *, everything: bool) -> dict[str, Any]:
         return self._ask("GET", "list", params={"all": str(everything).lower()})
@@ -144,49 +123,3 @@ class _There:
 
     def deny(self, approval_id: str, person: str, *, why: str) -> dict[str, Any]:
         return self._ask("POST", "deny", body={"id": approval_id, "person": person, "why": why})
-
-    def _ask(
-        self, method: str, what: str, *, params: Members | None = None, body: Members | None = None
-    ) -> dict[str, Any]:
-        try:
-            with (
-                httpx.Client(timeout=_PATIENCE_S, trust_env=False) as http,
-                http.stream(
-                    method,
-                    self._url + _PREFIX + what,
-                    params=dict(params or {}),
-                    json=None if body is None else dict(body),
-                    headers={"Authorization": f"Bearer {self._token}"},
-                ) as response,
-            ):
-                data = b""
-                for piece in response.iter_bytes():
-                    data += piece
-                    if len(data) > _MOST:
-                        raise _fault(Category.UNAVAILABLE, "answer", f"the answer is larger than {_MOST} bytes")
-        except httpx.HTTPError as error:
-            told = f"{self._url} does not answer ({type(error).__name__}): start the agent, or correct --url"
-            raise _fault(Category.UNAVAILABLE, "unreachable", told) from error
-        return _read(response.status_code, data, self._url)
-
-
-def _read(status: int, data: bytes, url: str) -> dict[str, Any]:
-    try:
-        value = parse_json(data, limit=_MOST)
-    except InvalidJson:
-        value = None
-    if status == 200 and isinstance(value, dict):
-        return value
-    problem = value if isinstance(value, dict) else {}
-    code, detail = problem.get("code"), problem.get("detail")
-    if status == 404 and code in (None, "remote_agent.admin.path"):
-        told = f"{url} has no admin endpoint: set DATASET_AGENT_ADMIN_TOKEN where it is served, or correct --url"
-        raise _fault(Category.NOT_FOUND, "endpoint", told)
-    if status == 401 and code == "remote_agent.admin.token":
-        raise _fault(Category.UNAUTHENTICATED, "token", f"this is not the admin token of {url}")
-    told = detail if isinstance(detail, str) else f"{url} answers {status}, and nothing that an agent would"
-    raise _fault(_CATEGORIES.get(status, Category.UNAVAILABLE), "refused", told)
-
-
-def _fault(category: Category, code: str, message: str) -> DatasetAgentError:
-    return DatasetAgentError(Component.COMMAND, category, f"command.approvals.{code}", message)

@@ -117,6 +117,7 @@ PROTECTED: Final = (
     "remote_agent/answer.py",
     "remote_agent/approval_desk.py",
     "remote_agent/approvers.py",
+    "remote_agent/approvers_revoked.py",
     "remote_agent/authentication.py",
     "remote_agent/context.py",
     "remote_agent/deciding.py",

@@ -29,7 +29,13 @@ def served_desk(service: Service, people: People) -> ApprovalDesk:
         yield service.world
 
     return ApprovalDesk(
-        service.agent_id, served, service.approvals, lambda: service.ledger, people, lambda: service.clock()
+        service.agent_id,
+        served,
+        service.approvals,
+        lambda: service.ledger,
+        people,
+        lambda: service.state,
+        lambda: service.clock(),
     )
 
 

@@ -28,6 +28,7 @@ from evidence.ledger import Ledger
 from evidence.row import Kind, LedgerRow, Side
 from queries.bind import bind
 from remote_agent.approval_view import line, waits, whole
+from remote_agent.approvers_revoked import Revocations, unless_revoked
 from remote_agent.service import ServedCapability, World
 
 Worlds = Callable[[str], AbstractAsyncContextManager[World]]
@@ -68,6 +69,7 @@ class ApprovalDesk:
         approvals: ApprovalBook,
         ledger: Callable[[], Ledger],
         people: People,
+        revocations: Callable[[], Revocations],
         clock: Callable[[], float],
     ) -> None:
         self._agent_id = agent_id
@@ -75,6 +77,7 @@ class ApprovalDesk:
         self._approvals = approvals
         self._ledger = ledger
         self._people = people
+        self._revocations = revocations
         self._clock = clock
 
     async def listed(self, *, everything: bool = False) -> dict[str, Any]:
@@ -159,6 +162,7 @@ class ApprovalDesk:
         asked = kept.approval.asked
         request = self._request(approver, asked.dataset, asked.capability, world)
         decision = await decide_approver(request, kept.approval.requester.person, world.evaluator)
+        decision = await unless_revoked(decision, self._revocations(), approver.subject, token)
         return _Case(kept, approver, decision, world)
 
     async def _permitted(self, approval_id: str, token: str, world: World) -> _Case:

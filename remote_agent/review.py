@@ -21,6 +21,7 @@ from contract.verdict import Decision, NotGranted, Reason, Verdict
 from evidence.row import rfc3339
 from queries.bind import Bound
 from remote_agent.accounting import refuse
+from remote_agent.approvers_revoked import check_not_revoked
 from remote_agent.cancelling import past_cancelling
 from remote_agent.outcome import Answer, BoundCall, Request, Trail
 from remote_agent.service import Service
@@ -30,6 +31,9 @@ AskBack = Callable[[BoundCall, Trail, Service], Awaitable[Answer]]
 
 _ENDS: Final = frozenset(
     {Reason.APPROVAL_DENIED, Reason.APPROVAL_EXPIRED, Reason.APPROVAL_ALREADY_DECIDED, Reason.CANCELLED}
+)
+_REVOKED: Final = (
+    "the approver was revoked after the approval: cancel the task and send the call anew, to ask for another"
 )
 _DIRECT: Final = 2
 """Tokens of a grant that no agent in the middle passed on: the issuer's, and the leaf."""
@@ -52,9 +56,12 @@ async def with_approval(call: BoundCall, grant: VerifiedGrant, request: Request,
 async def use(call: BoundCall, trail: Trail, service: Service) -> None:
     """Use the call's approval up, if it has one. Of several that try, in whatever process, one goes on.
 
-    Raises ``NotGranted`` APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, STATE_UNAVAILABLE.
+    One that was given by somebody who was revoked since is used by nobody. Raises ``NotGranted``
+    GRANT_REVOKED, APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, STATE_UNAVAILABLE.
     """
     if (approved := call.approved) is not None:
+        if (ruling := approved.kept.approval.ruling) is not None:
+            await check_not_revoked(service.state, ruling.subject, ruling.at, _REVOKED)
         await service.approvals.use(approved, service.clock())
         trail.approved_by = approved.decision_id
 

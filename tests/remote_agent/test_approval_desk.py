@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,12 @@ import httpx
 import pytest
 
 from approvals.approval import State
-from contract.errors import DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import NotGranted, Reason
 from control_plane.identity import issue_identity
 from dataset_agent.login import identity_token
 from grants.key_files import FileSigner
+from grants.state import RevocationKind
 from remote_agent.admin_approvals import served_desk
 from remote_agent.approval_desk import ApprovalDesk
 from remote_agent.approvers import Approvers
@@ -60,6 +62,14 @@ def counted(agent: RunningAgent) -> Iterator[Held]:
 
 def token(agent: RunningAgent, name: str = APPROVER) -> str:
     return identity_token(agent.settings, name, 60, audience=agent.settings.agent_id)
+
+
+def old_token(agent: RunningAgent, issued: float) -> str:
+    """Of the approver, as it was issued then."""
+    signer, settings = FileSigner.load(agent.settings.issuer_dir / "identity.jwk"), agent.settings
+    return issue_identity(
+        signer, issuer_url=settings.issuer_url, subject="u-clin-01", audience=settings.agent_id, now=issued
+    )
 
 
 def at_door(
@@ -151,6 +161,39 @@ def test_the_requester_and_who_is_not_permitted_decide_nothing_and_see_nothing(
     tried = rows_since(agent, before)
     assert [row["kind"] for row in tried] == ([] if what == "show" else ["blocked"])
     assert all(row["caused_by"] == approval_of(agent, task).decision_id for row in tried)
+    assert approval_of(agent, task).state is State.PENDING
+
+
+@pytest.mark.parametrize("what", ["show", "approve", "deny"])
+def test_an_approver_who_was_revoked_since_they_signed_in_decides_nothing_and_sees_nothing(
+    agent: RunningAgent, rpc: Client, what: str
+) -> None:
+    task, now = ask(rpc, **A), time.time()
+    signed_in = [old_token(agent, now - ago) for ago in (100, 20)]
+    state = agent.lifecycle.service.state
+    agent.run(state.revoke(RevocationKind.SUBJECT, "u-clin-01", not_before=now - 50))
+    before = len(agent.rows())
+    told = decide(agent, task, what, person=signed_in[0])
+    assert (told["approval"], told["decision"]["reason"]) == (None, "GRANT_REVOKED")
+    assert "B001" not in json.dumps(told)
+    tried = rows_since(agent, before)
+    assert [(row["kind"], row["reason"]) for row in tried] == ([] if what == "show" else [("blocked", "GRANT_REVOKED")])
+    assert approval_of(agent, task).state is State.PENDING
+    assert decide(agent, task, what, person=signed_in[1])["decision"]["verdict"] == "GRANTED"
+
+
+def test_where_nobody_can_say_who_was_revoked_nobody_decides(
+    agent: RunningAgent, rpc: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, state = ask(rpc, **A), agent.lifecycle.service.state
+
+    async def away(_: object) -> Any:
+        raise DatasetAgentError(Component.GRANTS, Category.UNAVAILABLE, "grants.state.unavailable", "it is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(state), "revocations", away)
+        told = decide(agent, task)
+    assert (told["approval"], told["decision"]["reason"]) == (None, "STATE_UNAVAILABLE")
     assert approval_of(agent, task).state is State.PENDING
 
 

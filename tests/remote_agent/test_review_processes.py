@@ -16,6 +16,7 @@ from approvals.approval import State
 from contract.call import GET_RESULTS, Operation
 from contract.canonical import sha256_hex
 from contract.settings import Settings
+from grants.state import RevocationKind
 from tests.remote_agent.long_world import Client, held
 from tests.remote_agent.review_world import (
     DATASET,
@@ -131,6 +132,20 @@ def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def test_what_somebody_approved_who_is_revoked_since_runs_for_nobody(settings: Settings) -> None:
+    with running_agent(settings) as agent, held(agent) as executions:
+        executions.release()
+        client = Client(agent)
+        tasks = [ask(client, **A), ask(client, **A)]
+        approved = [decide(agent, task).at for task in tasks]
+        state = agent.lifecycle.service.state
+        agent.run(state.revoke(RevocationKind.SUBJECT, "u-clin-01", not_before=approved[0]))
+        told = [again(client, task, **A) for task in tasks]
+        assert [decision_of(task)["reason"] for task in told] == ["GRANT_REVOKED", "PRINCIPAL_AUTHORIZED"]
+        assert ([state_of(task) for task in told], executions.began) == ([WAITS, DONE], 1)
+        assert approval_of(agent, tasks[0]).state is State.APPROVED
 
 
 def test_what_changes_between_the_decision_and_the_resume_is_decided_anew(settings: Settings) -> None:
