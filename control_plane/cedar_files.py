@@ -87,7 +87,7 @@ def examine_policies(
     texts = [schema_text]
     files = sorted(folder.glob("*.cedar"))
     if not files:
-        faults.append(policy_fault(folder.name, "the folder holds no .cedar file"))
+        faults.append(policy_fault(within, "the folder holds no .cedar file"))
     for path in files:
         name = f"{within}{path.name}"
         text = _read(path, name, faults)
@@ -119,11 +119,11 @@ def as_one(faults: Sequence[PolicyFault]) -> PolicyFault:
 
 
 class PolicyFault(DatasetAgentError):
-    """What is wrong in a file of the policies' folder; ``typed`` where it is the schema that says so."""
+    """What is wrong in a file of the policies' folder, "" for the folder; ``typed`` where it is the schema that says so."""
 
     def __init__(self, file: str, problem: str, line: int | None = None, *, typed: bool = False) -> None:
         place = file if line is None else f"{file}:{line}"
-        message = f"policies/{place}: {problem}"
+        message = f"{f'policies/{place}'.rstrip('/')}: {problem}"
         super().__init__(Component.CONTROL_PLANE, Category.CONFIGURATION, "control_plane.policy.invalid", message)
         self.file, self.line, self.problem, self.typed = file, line, problem, typed
 
@@ -265,7 +265,7 @@ def _schema(folder: Path, within: str, faults: list[PolicyFault]) -> tuple[cedar
     """The schema, where it can be used, and its text."""
     found = sorted(folder.glob("*.cedarschema"))
     if len(found) != 1:
-        faults.append(policy_fault(folder.name, f"the folder needs exactly one .cedarschema file, found {len(found)}"))
+        faults.append(policy_fault(within, f"the folder needs exactly one .cedarschema file, found {len(found)}"))
         return None, ""
     before, name = len(faults), f"{within}{found[0].name}"
     text = _read(found[0], name, faults)

@@ -55,7 +55,7 @@ def find_versions(folder: Path) -> PolicyFolder:
             CURRENT, f"names {current}, and there is no such folder: {', '.join(folders) or 'there is none'}"
         )
     if len(folders) > MAX_VERSIONS:
-        raise policy_fault(folder.name, f"holds more than {MAX_VERSIONS} versions: remove those that nobody asks about")
+        raise policy_fault("", f"holds more than {MAX_VERSIONS} versions: remove those that nobody asks about")
     for name, path in folders.items():
         if (path / "version").exists() and (stated := read_version(path, within=f"{name}/")) != name:
             raise policy_fault(f"{name}/version", f"says {stated}: the folder's name is the version, remove the file")
@@ -74,7 +74,7 @@ def read_policies(folder: Path, version: str | None = None) -> PolicyFiles:
             if found is None:
                 raise as_one(faults)
             return found
-    raise policy_fault(folder.name, "its files change while they are read: reload when they are whole")
+    raise policy_fault("", "its files change while they are read: reload when they are whole")
 
 
 def _examine(folder: Path, version: str | None) -> tuple[PolicyFiles | None, tuple[PolicyFault, ...]]:
@@ -82,7 +82,7 @@ def _examine(folder: Path, version: str | None) -> tuple[PolicyFiles | None, tup
         found = find_versions(folder)
         wanted = found.current if version is None else version
         if wanted not in found.folders:
-            raise policy_fault(folder.name, f"there is no version {wanted}: {', '.join(found.folders)}")
+            raise policy_fault("", f"there is no version {wanted}: {', '.join(found.folders)}")
     except PolicyFault as fault:
         return None, (fault,)
     return examine_version(folder, found, wanted)

@@ -260,7 +260,7 @@ def _policies(folder: Path, manifests: Mapping[str, DatasetManifest], report: Re
 
 
 def _policy_fault(fault: PolicyFault) -> FolderFault:
-    return FolderFault(f"policies/{fault.file}", fault.problem, fault.line)
+    return FolderFault(f"policies/{fault.file}".rstrip("/"), fault.problem, fault.line)
 
 
 def _directory(folder: Path, report: Report) -> Directory | None:
