@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from contract.principal import AttributeValue, Principal
 from contract.scope import Sensitivity
-from control_plane.admission_rules import EFFECTS_ATTRIBUTE, AdmissionRequest
+from control_plane.admission_rules import EFFECTS_ATTRIBUTE, AdmissionRequest, Review
 from control_plane.cedar_clauses import literals
 from control_plane.cedar_files import Policy
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
@@ -67,7 +67,7 @@ def _merged(base: AdmissionRequest, changed: AdmissionRequest, about: str) -> Ad
 
 
 def _stated(request: AdmissionRequest) -> Iterator[Change]:
-    """What the asking side says or demands, left out."""
+    """What the asking side says or demands, left out; and the approval that a call of it waits for."""
     told = {
         "stated_revision": "no other revision relied on",
         "stated_dataset_version": "no other dataset version relied on",
@@ -79,6 +79,10 @@ def _stated(request: AdmissionRequest) -> Iterator[Change]:
         if getattr(request, name) is not None:
             without: dict[str, Any] = {name: None}
             yield Change(f"request {name}", text, replace(request, **without))
+    published = request.descriptor if isinstance(request.descriptor, DatasetDescriptor) else None
+    capability = published.capability(request.capability) if published is not None else None
+    if capability is not None and capability.requires_review and request.review is Review.OUTSTANDING:
+        yield Change("request review", "approved by another person", replace(request, review=Review.GIVEN))
 
 
 def _published(request: AdmissionRequest, descriptor: DatasetDescriptor) -> Iterator[Change]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from contract.scope import Obligations
@@ -41,7 +42,9 @@ def show_explanation(one: Explanation, after: Sequence[str]) -> None:
 
 
 def _rule(rule: RuleReport) -> tuple[object, ...]:
-    reads = ", ".join(f"{name} {_value(value)}" for name, value in rule.reads.items())
+    reads = ", ".join(
+        f"{name} {_moment(value) if name == 'now' else _value(value)}" for name, value in rule.reads.items()
+    )
     return rule.number, rule.rule, rule.policy_id or "", rule.status, reads
 
 
@@ -49,6 +52,11 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "none" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _moment(value: Any) -> str:
+    """As ``descriptor.as_of`` beside it is shown."""
+    return datetime.fromtimestamp(value, UTC).isoformat() if isinstance(value, float | int) else _value(value)
 
 
 def _policy(one: PolicyTrace, *, is_named: bool) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -27,6 +27,8 @@ from grants.trust import load_trust
 from queries.bind import bind
 from queries.template import Template, TemplateError
 from remote_agent.world import template_of
+
+_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +207,13 @@ def _say_names(world: PolicyWorld, request: AdmissionRequest, principal: str) ->
         ("dataset", request.dataset, list(world.registry.datasets)),
         ("capability", request.capability, capabilities),
     ):
-        if known and name not in known and (close := get_close_matches(name, known, n=1)):
-            note(f"there is no {kind} {name}; did you mean {close[0]}?")
+        if known and name not in known:
+            close = get_close_matches(name, known, n=1)
+            note(f"there is no {kind} {name}; {f'did you mean {close[0]}?' if close else f'known: {_first(known)}'}")
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(sorted(names)[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
 def _say_versions(explained: Sequence[Explanation]) -> None:

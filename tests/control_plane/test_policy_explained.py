@@ -198,6 +198,7 @@ def test_a_missing_attribute_is_tried_with_the_values_that_policies_compare_with
     ("capability", "request_changes", "changed"),
     [
         ({"requires_review": True}, {}, "the capability without requires_review"),
+        ({"requires_review": True}, {}, "approved by another person"),
         ({"retention_requirement": {"days": 1}}, {}, "the capability without retention_requirement"),
         ({"freshness_requirement_s": 1}, {}, "the capability without freshness_requirement_s"),
         ({"policy_id": "P-9"}, {}, "the capability without policy_id"),

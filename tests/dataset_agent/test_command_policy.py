@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +91,14 @@ def test_a_misspelt_name_is_asked_about(command: Command) -> None:
     _, _, err = command("explain", "serch", "--as", "analist", *CALL)
     assert "there is no principal analist; did you mean analyst?" in err
     assert "there is no capability serch; did you mean search?" in err
+    _, _, err = command("explain", "search", "--as", "zzz", *CALL)
+    assert "there is no principal zzz; known: analyst, clinical_reviewer, external_auditor, process_engineer" in err
+
+
+def test_the_time_that_a_rule_read_is_shown_as_the_time_of_the_data_beside_it(command: Command) -> None:
+    _, out, _ = command("explain", "search", "--as", "process_engineer", *CALL)
+    read = " ".join(out.split()).partition("descriptor.as_of ")[2]
+    assert re.match(r"2\d{3}-\S+\+00:00, now 2\d{3}-\d\d-\d\dT[0-9:.]+\+00:00", read)
 
 
 def test_arguments_are_checked_and_never_shown(command: Command) -> None:
@@ -162,7 +171,7 @@ def test_several_versions_are_explained_beside_one_another(command: Command, wor
     assert "the versions decide differently" in err
     code, _, err = command("explain", *call, "--policy-version", "7")
     assert code == 1
-    assert "there is no version 7: 2026.09.01, 2026.10.01" in err
+    assert "error: policies: there is no version 7: 2026.09.01, 2026.10.01" in err
 
 
 def test_a_policy_server_is_asked_where_it_is_named(command: Command) -> None:
