@@ -21,8 +21,7 @@ _LONGEST: Final = 512
 _MOST_SECONDS: Final = 1e10
 CHOOSING: Final = (*CHOSEN_BY, "policy", "secret", "older_than_s", "expired", "problem")
 """The members of a selection."""
-_SECRETS: Final = ("current", "earlier", "other")
-_KID: Final = re.compile(rf"[0-9a-f]{{{KID_HEX}}}")
+_SECRET: Final = re.compile(rf"current|earlier|other|[0-9a-f]{{{KID_HEX}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +117,10 @@ def _text(name: str, value: Any) -> str:
 
 def _secret(value: Any) -> str:
     """What no secret is called would choose no entry, and with a purge every restricted one."""
-    if not isinstance(value, str) or (value not in _SECRETS and not _KID.fullmatch(value)):
-        raise bad(f"secret is {', '.join(_SECRETS)}, or its id of {KID_HEX} hex digits, as keys list shows it")
-    return value
+    text = _text("secret", value)
+    if not _SECRET.fullmatch(text):
+        raise bad(f"secret is current, earlier, other, or an id of {KID_HEX} hex digits, as keys list shows it")
+    return text
 
 
 def _flag(name: str, members: Mapping[str, Any]) -> bool:

@@ -226,7 +226,8 @@ def test_a_purge_counts_exactly_and_leaves_a_line_in_the_log(served: Served, cap
 @pytest.mark.parametrize(
     "body",
     [{}, {"dry_run": True}, {"all": False}, {"dataset": ""}, {"dataset": 5}, {"all": "yes"}, {"older_than_s": "1"}]
-    + [{"older_than_s": -1}, {"older_than_s": True}, {"tenant": "x"}, {"expired": 1, "all": True}, [], "all", None, 5],
+    + [{"older_than_s": -1}, {"older_than_s": True}, {"tenant": "x"}, {"expired": 1, "all": True}, [], "all", None, 5]
+    + [{"secret": "curent"}, {"secret": "CURRENT"}, {"secret": "0123456789"}],
 )
 def test_a_purge_of_nothing_in_particular_or_that_does_not_read_purges_nothing(served: Served, body: Any) -> None:
     assert served.post("purge", body).status_code == 400
