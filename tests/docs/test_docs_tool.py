@@ -62,6 +62,7 @@ async def test_rows_come_under_their_column_names_and_the_rest_stays_away(
         "reason": "PRINCIPAL_AUTHORIZED",
         "rationale": "policy P-1 permits it",
         "missing": [],
+        "approval": None,
         "rows": [{"id": "a", "level": 1}, {"id": "b", "level": None}],
     }
     assert seen[0].headers["authorization"] == "Bearer a-token"
@@ -91,7 +92,7 @@ async def test_whatever_comes_has_the_same_members_and_no_row(
 
     _answering(monkeypatch, answer)
     told = await tool["ask_dataset"]("a question")
-    assert set(told) == {"verdict", "reason", "rationale", "missing", "rows"}
+    assert set(told) == {"verdict", "reason", "rationale", "missing", "approval", "rows"}
     assert (told["verdict"], told["reason"], told["missing"], told["rows"]) == (verdict, reason, [], [])
     assert told["rationale"]
 
