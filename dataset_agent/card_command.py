@@ -48,17 +48,19 @@ def card(
         say("")
         say(f"dataset {dataset['dataset']}, version {dataset['version']}, revision {dataset['revision']}")
         for capability in dataset["capabilities"]:
-            _show(capability)
+            _show(capability, has_mcp=bool((dataset.get("endpoints") or {}).get("mcp")))
     if not found["datasets"]:
         say("It publishes no dataset.")
 
 
-def _show(capability: dict[str, Any]) -> None:
-    """One capability: what it does, what it takes, and a question that means it."""
+def _show(capability: dict[str, Any], *, has_mcp: bool) -> None:
+    """One capability: what it does, what it takes, its tool where its dataset ``has_mcp``, and a question that means it."""
     sensitivity = capability.get("sensitivity", "internal")
     paragraph(f"{capability['name']} ({capability['effect']}, {sensitivity})", indent=_INDENT // 2)
     shape = ", ".join(f"{p['name']} {p['type']}" for p in capability.get("parameters", ()))
     paragraph(f"takes {shape or 'nothing'}", indent=_INDENT)
+    if has_mcp and capability.get("mcp_tool_name"):
+        paragraph(f"over MCP the tool {capability['mcp_tool_name']}", indent=_INDENT)
     for example in capability.get("examples", ())[:1]:
         paragraph(f'ask "{example}"', indent=_INDENT)
 

@@ -51,7 +51,8 @@ def _usage(fault: Any) -> int:
         typer.echo(fault.format_message(), err=True)
         return EXIT_USAGE
     where = context.command_path if context is not None else "dataset-agent"
-    message = str(fault.format_message()).rstrip(".")
+    # What a library raised inside Typer says so too, which is nothing to a person.
+    message = str(fault.format_message()).rstrip(".").replace(": Value error, ", ": ", 1)
     return fail(f"{message}; see {where} --help", EXIT_USAGE).exit_code
 
 

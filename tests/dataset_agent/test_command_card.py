@@ -43,6 +43,18 @@ def test_an_id_alone_is_fetched_from_its_address(command: CommandLine, other: Ru
     assert command("card", "--json").json["agent_id"] == "urn:dataset-agent:remote"
 
 
+def test_a_tool_is_shown_where_its_dataset_has_the_door(command: CommandLine) -> None:
+    told, shown = command("card", "--json").json, command("card").out
+    tools = [
+        capability["mcp_tool_name"]
+        for dataset in told["datasets"]
+        for capability in dataset["capabilities"]
+        if (dataset.get("endpoints") or {}).get("mcp") and capability.get("mcp_tool_name")
+    ]
+    assert "search_batches" in tools
+    assert [line.split()[-1] for line in shown.splitlines() if "over MCP the tool" in line] == tools
+
+
 def test_who_is_at_an_address_that_is_not_pinned_is_said_to_be_a_guess(
     command: CommandLine, other: RunningAgent
 ) -> None:

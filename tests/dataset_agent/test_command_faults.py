@@ -42,7 +42,7 @@ def command(home: Path) -> CommandLine:
         (("ask", "x", "--as", "analyst", "--colour"), "error: No such option: --colour; see dataset-agent ask --help"),
         (("frobnicate",), "error: No such command 'frobnicate'; see dataset-agent --help"),
         (("cache", "frob"), "error: No such command 'frob'; see dataset-agent cache --help"),
-        (("keys", "init", "--role", "king"), "error: Invalid value for '--role'"),
+        (("keys", "init", "--role", "king"), "error: Invalid value for '--role': 'king' is not one of"),
         (("serve", "--port", "70000"), "error: Invalid value for '--port'"),
     ],
 )
