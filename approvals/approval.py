@@ -107,6 +107,12 @@ class Approval(Strict):
         """Those that are approved, or that wait to be."""
         return self.asked.arguments if self.edited is None else self.edited
 
+    @property
+    def people(self) -> frozenset[tuple[str, str]]:
+        """Who asked and who decided, as (issuer, subject)."""
+        decided = () if self.ruling is None else ((self.ruling.issuer, self.ruling.subject),)
+        return frozenset({self.requester.person, *decided})
+
     def is_over(self, now: float) -> bool:
         return now >= self.expires
 

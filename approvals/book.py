@@ -7,7 +7,6 @@ does not answer, or a record is not what was put there.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from approvals.approval import (
 )
 from approvals.seal import Damaged, Seal
 from approvals.store import ApprovalStore, Held, StoreUnavailable
-from contract.canonical import canonical_json
 from contract.ids import new_id
 from contract.verdict import NotGranted, Reason
 
@@ -105,7 +103,7 @@ class ApprovalBook:
             created=now,
             expires=now + self._ttl,
         )
-        held = self._closed(approval, 1)
+        held = self._closed(approval, 1, self._seal.owner(requester))
         async with _asking():
             added = await self._store.add(held, now=now)
         if not added:
@@ -169,6 +167,24 @@ class ApprovalBook:
                 continue
         return sorted(opened, key=lambda approval: (approval.created, approval.id))
 
+    async def forget(self, person: tuple[str, str]) -> int:
+        """Remove what (issuer, subject) asked for or decided about, whatever its state; how many there were.
+
+        A call that was approved, and is not used yet, has to be asked for anew.
+        """
+        gone = 0
+        for one in await self.of_person(person):
+            while (kept := await self.find(one.id)) is not None:
+                async with _asking():
+                    if await self._store.remove(kept.held):
+                        gone += 1
+                        break
+        return gone
+
+    async def of_person(self, person: tuple[str, str]) -> list[Approval]:
+        """What (issuer, subject) asked for or decided about."""
+        return [one for one in await self.all() if person in one.people]
+
     async def health(self) -> None:
         async with _asking():
             await self._store.health()
@@ -182,22 +198,16 @@ class ApprovalBook:
         return ruled
 
     async def _swap(self, kept: Kept, after: Approval) -> Kept | None:
-        new = self._closed(after, kept.held.version + 1)
+        new = self._closed(after, kept.held.version + 1, kept.held.owner)
         async with _asking():
             return Kept(after, new) if await self._store.swap(kept.held, new) else None
 
-    def _closed(self, approval: Approval, version: int) -> Held:
+    def _closed(self, approval: Approval, version: int, owner: str) -> Held:
         until = approval.expires + max(self._ttl, REMEMBERED_S)
-        return self._seal.close(approval, version=version, until=until, owner=_owner(approval.requester))
+        return self._seal.close(approval, version=version, until=until, owner=owner)
 
     def _opened(self, held: Held) -> Kept:
         return Kept(self._seal.open(held), held)
-
-
-def _owner(requester: Requester) -> str:
-    """Equal for one requester, and nobody's name. It bounds how many records one may have, and proves nothing."""
-    told = [requester.issuer, requester.subject, requester.tenant, requester.client]
-    return hashlib.sha256(canonical_json(told)).hexdigest()[:32]
 
 
 def _decided() -> NotGranted:

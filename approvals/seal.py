@@ -7,6 +7,8 @@ neither read, forge nor edit an approval, nor move it to another id, task, versi
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
 from collections.abc import Sequence
 from typing import Final
@@ -17,11 +19,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import ValidationError
 
-from approvals.approval import Approval
+from approvals.approval import Approval, Requester
 from approvals.store import Held
 from contract.canonical import b64url, canonical_json, unb64url
 
 _INFO: Final = b"dataset-agent/approvals/1"
+_OWNER: Final = b"dataset-agent/approvals/owner/1"
 _NONCE: Final = 12
 
 
@@ -37,9 +40,13 @@ class Seal:
         if not held or any(len(secret) < 32 for secret in held):
             raise ValueError("approvals are sealed with secrets of 32 bytes or more")
         self._agent_id = agent_id
-        self._ciphers = [
-            AESGCM(HKDF(algorithm=SHA256(), length=32, salt=None, info=_INFO).derive(secret)) for secret in held
-        ]
+        self._ciphers = [AESGCM(_derived(secret, _INFO)) for secret in held]
+        self._owners = _derived(held[0], _OWNER)
+
+    def owner(self, requester: Requester) -> str:
+        """Equal for one requester under one secret, and to whoever has not the secret nobody's: no name can be tried out."""
+        told = [requester.issuer, requester.subject, requester.tenant, requester.client]
+        return hmac.digest(self._owners, canonical_json(told), hashlib.sha256).hex()[:32]
 
     def close(self, approval: Approval, *, version: int, until: float, owner: str) -> Held:
         """As it is stored, until it may be forgotten."""
@@ -68,3 +75,7 @@ class Seal:
 
     def __repr__(self) -> str:
         return "Seal(…)"
+
+
+def _derived(secret: bytes, info: bytes) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import sys
 import time
@@ -151,6 +152,7 @@ def forget(
     on_server = settings.ledger_url is not None
     sides = [side] if side else [one for one in Side if on_server or ledger_path(settings, one).is_file()]
     told: list[dict[str, Any]] = []
+    approvals = 0
     for one in sides:
         with closing(_opened(settings, one)) as ledger:
             people = _people(ledger, subject, issuer)
@@ -160,13 +162,32 @@ def forget(
                 _ask(yes, as_json, f"{_counted(rows, 'row')} of {ledger.name} would be nobody's", f"Forget {subject}?")
                 _forgotten(settings, one, ledger, people)
                 told[-1]["forgotten"] = True
+        if one is Side.REMOTE:
+            approvals = asyncio.run(_approvals_of(settings, subject, issuer, forgetting=not dry_run))
     if as_json:
-        print_json({"ledgers": told, "dry_run": dry_run})
+        print_json({"ledgers": told, "approvals": approvals, "dry_run": dry_run})
     for one_told in () if as_json else told:
         say(_sentence(one_told, dry_run))
+    if approvals and not as_json:
+        say(f"{_counted(approvals, 'approval')} of theirs {'would be' if dry_run else 'are'} gone")
     if not as_json and any(one_told["forgotten"] for one_told in told):
         where = "the server's log, replicas and backups" if on_server else "backups of subjects.sqlite"
         note(f"{where} may still have the key: remove it there too, or forget again after one is put back")
+
+
+async def _approvals_of(settings: Settings, subject: str, issuer: str | None, *, forgetting: bool) -> int:
+    """How many approvals name the person, as who asked or decided; they are removed where it is ``forgetting``."""
+    from remote_agent.approvals_place import open_approvals  # it brings a cache and a server's client
+
+    book = open_approvals(settings)
+    try:
+        named = {one for approval in await book.all() for one in approval.people}
+        people = [one for one in named if one[1] == subject and issuer in (None, one[0])]
+        return sum([await book.forget(one) if forgetting else len(await book.of_person(one)) for one in people])
+    except NotGranted as stop:
+        raise fail(f"the approvals of the person could not be looked through: {stop.message}") from stop
+    finally:
+        await book.close()
 
 
 def _people(ledger: Ledger, subject: str, issuer: str | None) -> list[Subject]:

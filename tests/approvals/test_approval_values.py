@@ -26,6 +26,7 @@ from approvals.approval import (
 from approvals.book import ApprovalBook, Approved, Waits
 from approvals.seal import Damaged, Seal
 from approvals.store import MemoryApprovals, StoreUnavailable
+from contract.canonical import canonical_json, sha256_hex
 from contract.verdict import NotGranted, Reason
 from tests.approvals.approvals_world import (
     AGENT,
@@ -33,6 +34,7 @@ from tests.approvals.approvals_world import (
     NOW,
     OTHER,
     REQUESTER,
+    SECRET,
     TTL,
     make_approval,
     make_asked,
@@ -322,6 +324,33 @@ async def test_too_many_that_wait_are_refused_before_one_is_kept(monkeypatch: py
     with pytest.raises(NotGranted) as stop:
         await _asked_for(book, "task-2")
     assert stop.value.reason is Reason.REVIEW_REQUIRED
+
+
+async def test_whose_a_record_is_cannot_be_tried_out_by_who_has_the_store_and_stays_so_under_a_new_secret() -> None:
+    book = make_book(MemoryApprovals())
+    found = await book.find(await _asked_for(book))
+    assert found is not None
+    told = [REQUESTER.issuer, REQUESTER.subject, REQUESTER.tenant, REQUESTER.client]
+    assert found.held.owner not in sha256_hex(canonical_json(told))
+    assert make_seal().owner(REQUESTER) == found.held.owner != make_seal(b"x" * 32).owner(REQUESTER)
+    assert make_seal().owner(REQUESTER.model_copy(update={"tenant": "other"})) != found.held.owner
+    book.take_over(Seal(AGENT, [b"x" * 32, SECRET]))
+    await _decide(book, found.approval.id)
+    after = await book.find(found.approval.id)
+    assert after is not None and (after.approval.state, after.held.owner) == (State.APPROVED, found.held.owner)
+
+
+async def test_of_who_is_forgotten_no_record_is_left_whether_they_asked_or_decided() -> None:
+    book = make_book(MemoryApprovals())
+    one, other = await _asked_for(book), await _asked_for(book, "task-2")
+    await _decide(book, one)
+    ruling = make_ruling()
+    assert await book.forget(("https://nobody.example", ruling.subject)) == 0
+    assert await book.forget((ruling.issuer, ruling.subject)) == 1
+    assert [approval.id for approval in await book.all()] == [other]
+    assert [approval.id for approval in await book.of_person(REQUESTER.person)] == [other]
+    assert await book.forget(REQUESTER.person) == 1
+    assert await book.all() == []
 
 
 async def test_a_store_that_is_away_is_a_store_that_does_not_answer() -> None:

@@ -203,3 +203,17 @@ def test_two_serving_processes_of_one_home_and_two_resumes_at_once_run_it_once(t
             assert sorted(run.code for run in runs) == [0, 3]
             lost = next(run for run in runs if run.code == 3)
             assert json.loads(lost.out)["reason"] == "APPROVAL_ALREADY_DECIDED"
+
+
+def test_who_is_forgotten_is_in_no_approval_any_more(command: CommandLine) -> None:
+    told, subject = waiting(command), ("--subject", "u-eng-01", "--side", "remote", "--json")
+    approvals(command, "approve", told["approval_id"])
+    dry = command("evidence", "forget", *subject, "--dry-run").json["approvals"]
+    assert dry >= 1
+    assert told["approval_id"] in [one["id"] for one in approvals(command, "list", "--all", who=None).json]
+    done = command("evidence", "forget", *subject, "--yes").json
+    assert (done["approvals"], done["ledgers"][0]["forgotten"]) == (dry, True)
+    left = approvals(command, "list", "--all", who=None).json
+    assert "process_engineer" not in [one["requester"] for one in left]
+    assert call(command, "B001", "B002", "--task", told["task_id"]).code == 5  # asked for anew
+    assert "1 approval of theirs would be gone" in command("evidence", "forget", *subject[:4], "--dry-run").out

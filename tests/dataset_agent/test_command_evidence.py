@@ -230,4 +230,4 @@ def test_a_ledger_that_is_not_there_is_said(kept: Kept, tmp_path: Path, verb: li
 def test_forgetting_where_no_ledger_is_says_nothing_was_done(tmp_path: Path, kept: Kept) -> None:
     shutil.rmtree(kept.home / "remote")
     told = kept.command("evidence", "forget", "--subject", "x", "--json").json
-    assert told == {"ledgers": [], "dry_run": False}
+    assert told == {"ledgers": [], "approvals": 0, "dry_run": False}
