@@ -27,7 +27,7 @@ from contract.verdict import NotGranted, Reason
 from delegation.card_memory import MAX_KEPT, MAX_KEPT_BYTES, Seen, kept_for
 from delegation.card_reader import CARD_BOUNDS, Described, InvalidCard, ReadCard, read_card, read_extended
 from delegation.credentials import Assertions
-from delegation.http import UNAVAILABLE, ReplyTooLarge, UnsafeAddress, checked_url, same_origin
+from delegation.http import UNAVAILABLE, ReplyTooLarge, UnsafeAddress, busy, checked_url, same_origin
 from delegation.offer import Offer
 from delegation.trace import with_trace
 from delegation.wire import service_parameters
@@ -209,9 +209,7 @@ class CardBook:
         except (InvalidCard, UnsafeAddress, ReplyTooLarge) as error:
             raise NotGranted(Reason.REMOTE_CARD_INVALID, f"the card of {agent.id}: {error}") from error
         except _Unavailable as error:
-            raise NotGranted(
-                Reason.REMOTE_UNAVAILABLE, f"{agent.id} {error} and hands out no card now: its signer may be away"
-            ) from error
+            raise NotGranted(Reason.REMOTE_UNAVAILABLE, f"{agent.id} hands out no card now: {error}") from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise NotGranted(Reason.REMOTE_TIMEOUT, f"{agent.id} did not answer in time") from error
         except (httpx.RequestError, OSError) as error:
@@ -275,7 +273,8 @@ class CardBook:
 
 def _check_available(response: httpx.Response) -> None:
     if response.status_code in UNAVAILABLE:
-        raise _Unavailable(f"answers with HTTP {response.status_code}")
+        away = "; its signer may be away" if response.status_code == httpx.codes.SERVICE_UNAVAILABLE else ""
+        raise _Unavailable(busy(response) + away)
 
 
 async def _seen(response: httpx.Response, before: Seen | None, read: Callable[[bytes], ReadCard]) -> Seen:

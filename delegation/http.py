@@ -24,6 +24,7 @@ UNAVAILABLE: Final = frozenset({429, 503})
 EVENT_STREAM: Final = "text/event-stream"
 MAX_EVENTS: Final = 256
 """Lines of data in a stream: what a percentage may tell, and the end."""
+_LONGEST_WAIT_S: Final = 86_400
 _OVERHEAD: Final = 2**20
 _AT_ONCE: Final = 64 * 1024
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -49,6 +50,15 @@ class Bounds:
     def extensions(self) -> dict[str, object]:
         """For one request of httpx: its reply has these bounds in place of those of a reply to a call."""
         return {_BOUNDS: self}
+
+
+def busy(response: httpx.Response) -> str:
+    """What an answer of ``UNAVAILABLE`` says; of when to come again, a number of seconds within a day and nothing else."""
+    said = response.headers.get("retry-after", "")
+    seconds = int(said) if said.isascii() and said.isdecimal() and len(said) <= len(str(_LONGEST_WAIT_S)) else 0
+    again = f"try again in {seconds} s" if 0 < seconds <= _LONGEST_WAIT_S else "try again later"
+    over = response.status_code == httpx.codes.TOO_MANY_REQUESTS
+    return f"HTTP {response.status_code}: {'over a limit there' if over else 'it cannot answer now'}, {again}"
 
 
 @cache

@@ -15,7 +15,7 @@ import httpx
 
 from contract.canonical import InvalidJson, canonical_json, parse_json
 from contract.verdict import Reason
-from delegation.http import UNAVAILABLE, ReplyTooLarge
+from delegation.http import UNAVAILABLE, ReplyTooLarge, busy
 from delegation.mcp_reply import from_tool_result
 from delegation.reply import Reply
 
@@ -109,7 +109,8 @@ def _result(response: httpx.Response) -> Any:
     status = response.status_code
     if status != httpx.codes.OK:
         reason = Reason.REMOTE_UNAVAILABLE if status in UNAVAILABLE else Reason.REMOTE_FAULT
-        raise McpFault(Reply.failed(reason, f"the MCP server answered with HTTP {status}"))
+        told = busy(response) if status in UNAVAILABLE else f"HTTP {status}"
+        raise McpFault(Reply.failed(reason, f"the MCP server answered with {told}"))
     try:
         told = parse_json(response.content, limit=_MAX_BYTES)
     except InvalidJson as error:

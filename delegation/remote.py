@@ -42,7 +42,7 @@ from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.verdict import VERDICTS, NotGranted, Reason
 from delegation.cards import RemoteCard
 from delegation.following import Follow, Gathered
-from delegation.http import UNAVAILABLE, ReplyTooLarge
+from delegation.http import UNAVAILABLE, ReplyTooLarge, busy
 from delegation.reply import Outcome, Reply
 from delegation.reply_reader import from_response
 from delegation.roles import MODEL, a2a_role
@@ -211,9 +211,7 @@ def _failure(fault: Exception) -> Reply:
     if isinstance(cause, httpx.HTTPStatusError):
         status = cause.response.status_code
         if status in UNAVAILABLE:
-            return Reply.failed(
-                Reason.REMOTE_UNAVAILABLE, f"the dataset agent answered with HTTP {status}: it cannot answer now"
-            )
+            return Reply.failed(Reason.REMOTE_UNAVAILABLE, f"the dataset agent answered with {busy(cause.response)}")
         return Reply.failed(Reason.REMOTE_FAULT, f"the dataset agent answered with HTTP {status}")
     if isinstance(fault, A2AError) and cause is None and _is_protocol_error(fault):
         told = f"the dataset agent answered with a protocol error: {type(fault).__name__}"

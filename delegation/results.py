@@ -23,7 +23,7 @@ from contract.result import StoredResult
 from contract.schema import ResultColumn
 from contract.signing import Signer
 from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
-from delegation.http import CONNECT_TIMEOUT, authorities
+from delegation.http import CONNECT_TIMEOUT, UNAVAILABLE, authorities, busy
 from delegation.sending import Plan, Sent, send_with_leaf
 from delegation.wire import service_parameters
 from grants.trust import TrustedAgent
@@ -178,10 +178,8 @@ async def _refusal(response: httpx.Response) -> NotGranted:
     if reason is not None:
         return NotGranted(reason, f"the dataset agent answered {reason.value} when the result was fetched")
     status = response.status_code
-    if status in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
-        return NotGranted(
-            Reason.REMOTE_UNAVAILABLE, f"the dataset agent answered with HTTP {status}: it cannot answer now"
-        )
+    if status in UNAVAILABLE:
+        return NotGranted(Reason.REMOTE_UNAVAILABLE, f"the dataset agent answered with {busy(response)}")
     return NotGranted(Reason.REMOTE_FAULT, f"the dataset agent answered with HTTP {status}")
 
 

@@ -267,6 +267,7 @@ async def test_an_agent_that_says_it_cannot_now_is_unavailable_and_may_be_asked_
     stop = await refusal(book, remote)
     assert stop.reason is Reason.REMOTE_UNAVAILABLE
     assert f"HTTP {status}" in stop.message
+    assert ("limit" in stop.message, "its signer may be away" in stop.message) == (status == 429, status == 503)
 
 
 async def test_only_an_agent_that_hands_out_its_extended_card_can_be_asked_directly_whatever_its_public_card_says(
