@@ -13,6 +13,7 @@ import mmap
 import os
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,11 +22,17 @@ from typing import Final
 
 import orjson
 
+from contract.verdict import NotGranted, Reason
 from evidence.store import StoreFault
 
 _SLOT: Final = 512
 _SLOTS: Final = 2_048
+_OF_CLIENT: Final = _SLOTS // 2
+_OF_PERSON: Final = _SLOTS // 4
 _FREE, _OPEN, _LOST = 0, 1, 2
+
+Person = tuple[str, ...]
+"""The parts of a person's identity; empty where nobody is named."""
 
 
 class ArrivalsFull(StoreFault):
@@ -56,6 +63,7 @@ class Arrivals:
         self._own = _SlotFile.create(folder / f"{secrets.token_hex(8)}.slots")
         self._free = list(range(_SLOTS))
         self._places: dict[str, int] = {}
+        self._shares = _Shares()
         self._lost: set[str] = set()
         self._dead: list[_SlotFile] = []
         self._lock = threading.Lock()
@@ -68,12 +76,13 @@ class Arrivals:
             if path not in held and (dead := _SlotFile.of_the_dead(path)) is not None:
                 self._dead.append(dead)
 
-    def take(self, arrival: Arrival, behind: int) -> None:
-        """Raises ``ArrivalsFull``. ``behind`` rows were there when it came."""
+    def take(self, arrival: Arrival, behind: int, person: Person = ()) -> None:
+        """Raises ``ArrivalsFull``, and ``NotGranted`` CONCURRENCY_LIMITED. ``behind`` rows were there when it came, for ``person``, who is not kept."""
         body = _body(arrival, behind)
         with self._lock:
             if not self._free:
                 raise ArrivalsFull("too many requests wait for their row")
+            self._shares.enter(arrival, person)
             place = self._places[arrival.request_id] = self._free.pop()
             self._own.write(place, body)
 
@@ -82,6 +91,7 @@ class Arrivals:
         with self._lock:
             place = self._places.pop(request_id, None)
             if place is not None:
+                self._shares.leave(request_id)
                 self._own.mark(place, _FREE)
                 self._free.append(place)
                 self._lost.discard(request_id)
@@ -121,6 +131,32 @@ class Arrivals:
             self._own.remove()
         for dead in self._dead:
             dead.close()
+
+
+class _Shares:
+    """How many requests of each client, and of each person of a client, are under way."""
+
+    def __init__(self) -> None:
+        self._held: Counter[Person] = Counter()
+        self._of: dict[str, tuple[Person, ...]] = {}
+
+    def enter(self, arrival: Arrival, person: Person) -> None:
+        """Raises ``NotGranted`` where it is too many, so that one caller leaves room for others."""
+        client = arrival.client or ""
+        most: dict[Person, int] = {(client,): _OF_CLIENT} if client else {}
+        if person:
+            most[client, *person] = _OF_PERSON
+        if any(self._held[whose] >= number for whose, number in most.items()):
+            told = "this caller has as many requests under way as is allowed: try again when some have ended"
+            raise NotGranted(Reason.CONCURRENCY_LIMITED, told, retry_after_s=1.0)
+        self._held.update(most.keys())
+        self._of[arrival.request_id] = tuple(most)
+
+    def leave(self, request_id: str) -> None:
+        for whose in self._of.pop(request_id, ()):
+            self._held[whose] -= 1
+            if not self._held[whose]:
+                del self._held[whose]
 
 
 class _SlotFile:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from contract.key_ring import waits
 from contract.signing import PublicKey, Signer
 from contract.verdict import NotGranted, Reason
-from evidence.arrivals import Arrival
+from evidence.arrivals import Arrival, Person
 from evidence.attendance import Attendance, open_arrivals
 from evidence.checkpoint import Checkpoint, Receipt
 from evidence.commit import Commits
@@ -195,11 +195,11 @@ class Ledger:
         self._attendance = Attendance(open_arrivals(folder), self._commits, self._signer, side, agent_id)
         self._attendance.run(now)
 
-    def expect(self, arrival: Arrival) -> None:
-        """A request was taken in, which ends in a terminal row. Raises ``NotGranted(EVIDENCE_UNAVAILABLE)``: too many wait."""
+    def expect(self, arrival: Arrival, person: Person = ()) -> None:
+        """A request was taken in, which ends in a terminal row. Raises as ``Arrivals.take``, whose ``ArrivalsFull`` is EVIDENCE_UNAVAILABLE."""
         if self._attendance is not None:
             try:
-                self._attendance.arrivals.take(arrival, self._seen.rows)
+                self._attendance.arrivals.take(arrival, self._seen.rows, person)
             except StoreFault as error:
                 raise withheld(error) from error
 

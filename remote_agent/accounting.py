@@ -107,7 +107,7 @@ async def _counted(path: Callable[[], Awaitable[Answer]], trail: Trail, service:
     steps, answer = service.measures.begin(), None
 
     async def expected() -> Answer:
-        service.ledger.expect(arrival_of(trail.request))
+        service.ledger.expect(arrival_of(trail.request), trail.request.on_behalf_of or ())
         return await path()
 
     try:

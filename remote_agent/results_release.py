@@ -96,7 +96,7 @@ async def fetch(request: Request, wanted: Wanted, service: Service) -> Release |
 async def _fetched(trail: Trail, wanted: Wanted, service: Service) -> Release | Withheld:
     files = ExitStack()
     try:
-        service.ledger.expect(arrival_of(trail.request))
+        service.ledger.expect(arrival_of(trail.request), trail.request.on_behalf_of or ())
         return await _opened(trail, files, wanted, service)
     except NotGranted as stop:
         files.close()

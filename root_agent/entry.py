@@ -32,7 +32,7 @@ from root_agent.asking import Answer, Asking
 from root_agent.holder import Desk
 from root_agent.identity import APP_NAME, RequestContext
 from root_agent.plugin import DatasetPolicyPlugin, open_runner
-from root_agent.quotas import limit
+from root_agent.quotas import limit, too_many
 from root_agent.service import Service
 from root_agent.traced import ending, traced
 from root_agent.wanted import Wanted
@@ -247,11 +247,14 @@ def _asking(person: RequestContext, wanted: Wanted, session_id: SessionId, watch
 
 
 def _expect(asking: Asking, service: Service, desk: Desk) -> None:
-    """Its row will come, whatever happens to this process. Raises ``DatasetAgentError`` UNAVAILABLE."""
+    """Its row will come, whatever happens to this process. Raises ``DatasetAgentError`` RATE_LIMITED, UNAVAILABLE."""
+    arrival = Arrival(asking.request_id, trace_id=asking.trace_id)
     try:
-        service.ledger.expect(Arrival(asking.request_id, trace_id=asking.trace_id))
+        service.ledger.expect(arrival, (asking.person.issuer, asking.person.subject))
     except NotGranted as stop:
         desk.close(asking.adk)
+        if stop.reason is Reason.CONCURRENCY_LIMITED:
+            raise too_many(stop) from None
         raise DatasetAgentError(
             Component.ROOT_AGENT, Category.UNAVAILABLE, "root_agent.evidence.unavailable", stop.message
         ) from stop

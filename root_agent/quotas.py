@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.verdict import NotGranted
 from quota.limiter import Caller, LimitExceeded
 from quota.store import StoreUnavailable
 from root_agent.identity import RequestContext
@@ -19,6 +20,11 @@ async def limit(person: RequestContext, service: Service) -> None:
     except StoreUnavailable:
         told = "the store of the callers' limits does not answer: try again later"
         raise _fault(Category.UNAVAILABLE, "unavailable", told, 1.0) from None
+
+
+def too_many(stop: NotGranted) -> DatasetAgentError:
+    """The answer to a person of whom as many askings are under way as leave room for others."""
+    return _fault(Category.RATE_LIMITED, "under_way", stop.message, stop.retry_after_s or 1.0)
 
 
 def _fault(category: Category, code: str, message: str, retry_after: float) -> DatasetAgentError:

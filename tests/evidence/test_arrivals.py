@@ -214,6 +214,31 @@ def test_more_than_can_be_kept_are_not_taken_in(tmp_path: Path, monkeypatch: pyt
     ledger.close()
 
 
+async def test_one_client_and_one_person_leave_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_OF_PERSON", 2)
+    monkeypatch.setattr(module, "_OF_CLIENT", 3)
+    ledger = attended(tmp_path)
+
+    def stopped(name: str, client: str | None, *person: str) -> bool:
+        try:
+            ledger.expect(Arrival(name, client=client), person)
+        except NotGranted as stop:
+            return (stop.reason, stop.retry_after_s) == (Reason.CONCURRENCY_LIMITED, 1.0)
+        return False
+
+    of_one = [stopped(f"req-{at}", "urn:a", "issuer", "u-1") for at in range(3)]
+    assert of_one == [False, False, True]
+    assert [stopped(f"req-o{at}", "urn:a", "issuer", "u-2") for at in range(2)] == [False, True]
+    assert stopped("req-n", "urn:a")
+    assert not stopped("req-b", "urn:b", "issuer", "u-1")
+    assert [stopped(f"req-r{at}", None, "issuer", "u-1") for at in range(3)] == [False, False, True]
+    assert not any(stopped(f"req-x{at}", None) for at in range(5))
+    await ledger.append_async(make_row(0, request_id="req-0"))
+    await asyncio.sleep(0)
+    assert [stopped(f"req-l{at}", "urn:a", "issuer", "u-1") for at in range(2)] == [False, True]
+    ledger.close()
+
+
 @pytest.mark.parametrize("length", [10, 200, 480, 5000])
 def test_ids_of_any_length_leave_a_readable_slot(tmp_path: Path, length: int) -> None:
     arrivals = Arrivals(tmp_path)

@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from contract.extension import ERROR_KEY
+from evidence import arrivals
 from remote_agent import answer as path
 from tests.remote_agent.long_tasks import fresh
-from tests.remote_agent.long_world import BINDINGS, Client, until
+from tests.remote_agent.long_world import BINDINGS, Client, held, until
 from tests.remote_agent.two_workers import two_workers
 from tests.running_agent import RunningAgent, agent_home, decision_of, running_agent
 
@@ -118,3 +119,25 @@ def test_executions_at_once_are_bounded_and_the_cache_answers_on(
         assert [reason(first.result()), reason(second.result())] == ["PRINCIPAL_AUTHORIZED"] * 2
     monkeypatch.undo()
     until(lambda: reason(engineer.send(fresh(engineer))) == "PRINCIPAL_AUTHORIZED")
+
+
+@pytest.mark.parametrize("served", [{}], indirect=True)
+def test_requests_under_way_of_one_person_leave_room_for_others(
+    served: RunningAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Followers run nothing, so no place of executions bounds them."""
+    monkeypatch.setattr(arrivals, "_OF_PERSON", 3)
+    engineer, analyst = Client(served), Client(served, person="analyst")
+    with held(served) as executions, ThreadPoolExecutor() as threads:
+        part = fresh(engineer)
+        under_way = [threads.submit(engineer.send, part) for _ in range(3)]
+        until(lambda: executions.began)
+        until(lambda: len(served.lifecycle.service.ledger._attendance.arrivals._places) == 3)  # type: ignore[union-attr]
+        stopped = engineer.send(part)
+        assert (reason(stopped), over(stopped)["retry_after_s"]) == ("CONCURRENCY_LIMITED", 1)
+        assert served.rows()[-1].cells["reason"] == "CONCURRENCY_LIMITED"
+        other = threads.submit(analyst.send, fresh(analyst))
+        until(lambda: executions.began == 2)
+        executions.release()
+        assert {reason(one.result()) for one in (*under_way, other)} == {"PRINCIPAL_AUTHORIZED"}
+    assert reason(engineer.send(part)) == "PRINCIPAL_AUTHORIZED"

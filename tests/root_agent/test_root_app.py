@@ -16,6 +16,8 @@ from google.adk.apps.app import App
 
 from contract.errors import Category, DatasetAgentError
 from contract.settings import Settings
+from evidence import arrivals
+from evidence.row import Side
 from grants.keys import init_keys
 from grants.trust import load_trust
 from quota.limiter import Limiter, Quota
@@ -24,7 +26,7 @@ from quota.sqlite_store import SqliteQuotas
 from root_agent.app import build_app
 from root_agent.entry import ask
 from root_agent.opening import close_service, dataset_agents, load_world, open_service
-from tests.root_agent.root_world import MARKER_ROW, QUESTION, RootWorld
+from tests.root_agent.root_world import MARKER_ROW, QUESTION, ROOT_ID, RootWorld
 from tests.root_agent.scripted_remote import Arrived, listening
 
 
@@ -336,3 +338,15 @@ async def test_a_person_over_the_rate_is_answered_429_and_others_are_not(
     assert told[2].json()["code"] == "root_agent.limit.rate"
     other = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world, "external_auditor"))
     assert other.status_code == 200
+
+
+async def test_a_person_with_too_many_askings_under_way_is_answered_429_and_others_are_not(
+    client: httpx.AsyncClient, world: RootWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.service.ledger.attend(tmp_path / "arrivals", side=Side.ROOT, agent_id=ROOT_ID, now=0.0)
+    monkeypatch.setattr(arrivals, "_OF_PERSON", 0)
+    told = await client.post("/ask", json={"question": QUESTION}, headers=bearer(world))
+    assert (told.status_code, told.json()["code"]) == (429, "root_agent.limit.under_way")
+    assert told.headers["retry-after"] == "1"
+    monkeypatch.undo()
+    assert (await client.post("/ask", json={"question": QUESTION}, headers=bearer(world))).status_code == 200
