@@ -64,3 +64,14 @@ def test_an_edited_answer_is_named_by_its_check(folder: Path) -> None:
     code, _, err = _audited(folder, "edited")
     assert code == 1
     assert "InvalidProvenance: the provenance is for other result bytes" in err
+
+
+def test_of_each_place_that_evidence_or_its_like_lies_in_all_four_properties_are_told() -> None:
+    page = (HOUSE / "docs" / "audit.md").read_text(encoding="utf-8")
+    table = page.split("| store | retention | integrity | access | immutability |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()[1:]]
+    assert all(len(row) == 5 and all(row) for row in rows)
+    named = " ".join(row[0] for row in rows)
+    assert all(
+        place in named for place in ("SQLite", "segments", "PostgreSQL", "exports", "Agent Analytics", "sessions")
+    )
