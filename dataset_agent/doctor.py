@@ -27,12 +27,11 @@ from dataset_agent.console import EXIT_FAULT, AsJson, print_json, progress, tabl
 from dataset_agent.doctor_cache import check_cache
 from dataset_agent.doctor_clocks import check_clocks
 from dataset_agent.doctor_keys import check_keys
+from dataset_agent.doctor_ledgers import check_ledgers
 from dataset_agent.doctor_places import check_places
 from dataset_agent.doctor_trust import check_trust
-from dataset_agent.evidence_commands import Side, ledger_keys, ledger_path
 from dataset_agent.finding import Finding, acheck, check
 from dataset_agent.scratch import database_scratch
-from evidence.reader import LedgerFile
 from grants.state import STATE_FILE
 from grants.state_reading import Held, has_memory, read_memory
 from grants.trust import load_trust
@@ -72,22 +71,9 @@ def _files(settings: Settings) -> Iterator[Finding]:
     yield from check_keys(settings)
     yield from check_trust(settings)
     yield from check_places(settings)
-    yield from _ledgers(settings)
+    yield from check_ledgers(settings)
     yield _policies(settings)
     yield check("principals", lambda: load_directory(settings.datasets / "principals.yaml"))
-
-
-def _ledgers(settings: Settings) -> Iterator[Finding]:
-    """Whether the ledgers that are there can be continued; ``evidence verify`` reads every row."""
-    if not settings.trust_path.exists():
-        return
-    for side in Side:
-        file = LedgerFile(ledger_path(settings, side))
-        if file.path.exists():
-            yield check(
-                f"{side} ledger",
-                lambda file=file, side=side: file.trusted_checkpoint(ledger_keys(settings, side)),  # type: ignore[misc]
-            )
 
 
 def _policies(settings: Settings) -> Finding:

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from contract.address import is_loopback
-from evidence.store import StoreFault
+from evidence.store import StoreAway, StoreFault
 
 _CONNECT_S: Final = 5
 _SESSION: Final = (
@@ -88,7 +88,12 @@ def told() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         state = f" {error.sqlstate}" if error.sqlstate else ""
-        raise StoreFault(f"PostgreSQL: {type(error).__name__}{state}") from error
+        raise _kind(error)(f"PostgreSQL: {type(error).__name__}{state}") from error
+
+
+def _kind(error: psycopg.Error) -> type[StoreFault]:
+    # What a server says has a state; that there is no connection, or none for this account, has none.
+    return StoreAway if isinstance(error, psycopg.OperationalError) and not error.sqlstate else StoreFault
 
 
 def _is_here(host: str) -> bool:

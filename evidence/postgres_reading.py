@@ -9,9 +9,10 @@ from typing import Any, Final
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from evidence.entry import Entry, Head, InvalidLedger, NotALedger, head_of, kind_of
+from evidence.entry import Entry, Head, InvalidLedger, head_of, kind_of
 from evidence.postgres_place import Connection, connect, told
 from evidence.row import COLUMNS, LATER
+from evidence.store import StoreAbsent
 
 _PAGE: Final = 1_000
 _NAMES: Final = ("idx", *COLUMNS, "leaf_hash", "root", "signature")
@@ -25,7 +26,7 @@ class PostgresReading:
 
     def head(self) -> Head:
         if not is_laid(self._connection, self._schema):
-            raise NotALedger("the database has no head of one")
+            raise StoreAbsent("the database has no head of one")
         return head_of(stored(self._connection.execute(statement(SELECT_HEAD, self._schema)).fetchone()))
 
     def base(self) -> Head | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey
@@ -16,7 +17,10 @@ from evidence.entry import Entry, InvalidLedger, NotALedger
 from evidence.export import is_export
 from evidence.export_reading import ExportReading
 from evidence.sqlite_store import reading_file
-from evidence.store import LedgerStore, Reading, StoreFault
+from evidence.store import LedgerStore, Reading, StoreAbsent, StoreAway, StoreFault
+
+SERVER: Final = "postgresql://"
+"""How the name of a ledger on a server begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +75,17 @@ class LedgerFile:
 def check_there(path: Path) -> None:
     """That there is a file. Raises ``DatasetAgentError`` (``evidence.ledger.not_found``)."""
     if not path.is_file():
-        raise DatasetAgentError(
-            Component.EVIDENCE,
-            Category.NOT_FOUND,
-            "evidence.ledger.not_found",
-            f"there is no ledger at {path}: name the file, or ask something first",
-        )
+        raise absent(path)
+
+
+def absent(place: Path | str) -> DatasetAgentError:
+    """The fault of a ledger that was never begun."""
+    return DatasetAgentError(
+        Component.EVIDENCE,
+        Category.NOT_FOUND,
+        "evidence.ledger.not_found",
+        f"there is no ledger at {place}: name the file, or ask something first",
+    )
 
 
 @contextmanager
@@ -100,6 +109,10 @@ def told(name: str) -> Iterator[None]:
         ) from error
     except WrittenMeanwhile as error:
         raise written_meanwhile(name) from error
+    except StoreAbsent as error:
+        raise absent(name) from error
+    except StoreAway as error:
+        raise unavailable(name, error) from error
     except (sqlite3.Error, StoreFault, InvalidLedger) as error:
         raise DatasetAgentError(
             Component.EVIDENCE,
@@ -128,12 +141,17 @@ def stranger(path: Path | str, keys: Sequence[PublicKey]) -> DatasetAgentError:
 
 
 def unavailable(name: str, error: Exception) -> DatasetAgentError:
-    """The fault of a ledger that a service cannot open or write."""
+    """The fault of a ledger that a service cannot open or write, and of a server that nobody reaches."""
+    advice = "make the place of its files writable and free disk space"
+    if isinstance(error, StoreFault) and name.startswith(SERVER):
+        advice = "look at its server"
+    if isinstance(error, StoreAway):
+        advice = "start its server and let this account in, or correct DATASET_AGENT_LEDGER_URL"
     return DatasetAgentError(
         Component.EVIDENCE,
         Category.UNAVAILABLE,
         "evidence.ledger.unavailable",
-        f"the ledger {name} cannot be opened ({error}): make the place of its files writable and free disk space",
+        f"the ledger {name} cannot be opened ({error}): {advice}",
     )
 
 

@@ -22,6 +22,14 @@ class StoreFault(Exception):
     """A store cannot be read or written: full, read-only, gone. Its text holds no value of a row."""
 
 
+class StoreAway(StoreFault):
+    """The server of a store is not reached, or lets nobody in."""
+
+
+class StoreAbsent(StoreFault):
+    """Nothing was ever written there."""
+
+
 class Writing(Protocol):
     """The one writer of a store, inside ``LedgerStore.writing``."""
 

@@ -60,3 +60,29 @@ def test_a_ledger_on_a_server_is_listed_shown_verified_exported_and_a_person_for
     refused = command("evidence", "rotate")
     assert refused.code == 1
     assert "lies on a server" in refused.err
+
+
+def test_doctor_asks_the_server_and_says_which_ledger_is_there(tmp_path: Path, server: PostgresServer) -> None:
+    settings = Settings.model_validate(
+        {"home": tmp_path / "home", "ledger_url": server.url, "agent_id": "urn:dataset-agent:looked-at"}
+    )
+    init_keys(settings)
+    own(settings).close()
+    named = {"HOME": str(settings.home), "AGENT_ID": settings.agent_id}
+    assert found(CommandLine({**named, "LEDGER_URL": server.url})) == {"remote": "ok", "root": "absent"}
+
+
+def test_a_server_that_is_away_is_told_with_what_to_do(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"home": tmp_path / "home"})
+    init_keys(settings)
+    command = CommandLine({"HOME": str(settings.home), "LEDGER_URL": "postgresql://nobody@127.0.0.1:1/x"})
+    assert found(command) == {"remote": "broken", "root": "broken"}
+    for words in (("evidence", "list"), ("evidence", "verify"), ("serve", "--port", "0")):
+        run = command(*words)
+        assert (run.code, "start its server" in run.err, "nobody" in run.err) == (1, True, False)
+
+
+def found(command: CommandLine) -> dict[str, str]:
+    findings = json.loads(command("doctor", "--json").out)["findings"]
+    checked = {one["check"]: one["status"] for one in findings}
+    return {side: checked[f"{side} ledger"] for side in ("remote", "root")}
