@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -135,7 +135,12 @@ class Limiter:
             return
         rooms = [Room(caller.key, most) for caller, most in limited]
         holder, now = new_id("place"), clock()
-        full = await self._store.enter(rooms, holder, until=now + PLACE_S, now=now)
+        entering = asyncio.ensure_future(self._store.enter(rooms, holder, until=now + PLACE_S, now=now))
+        try:
+            full = await asyncio.shield(entering)
+        except asyncio.CancelledError:
+            self._depart(self._leave(self._store, rooms, holder, after=entering))
+            raise
         if full is not None:
             raise self._told(LimitExceeded(limited[full][0].kind, "running", _LATER_S))
         staying = asyncio.ensure_future(self._stay(self._store, rooms, holder, clock))
@@ -143,9 +148,7 @@ class Limiter:
             yield
         finally:
             staying.cancel()
-            leaving = asyncio.ensure_future(self._leave(self._store, rooms, holder))
-            self._leaving.add(leaving)  # nobody waits for it, and nobody's cancelling ends it
-            leaving.add_done_callback(self._leaving.discard)
+            self._depart(self._leave(self._store, rooms, holder))
 
     async def close(self) -> None:
         await asyncio.gather(*self._leaving)
@@ -193,8 +196,18 @@ class Limiter:
             with suppress(StoreUnavailable):
                 await store.stay(rooms, holder, until=clock() + PLACE_S)
 
-    async def _leave(self, store: QuotaStore, rooms: Sequence[Room], holder: str) -> None:
+    def _depart(self, leaving: Coroutine[None, None, None]) -> None:
+        """Nobody waits for it, and nobody's cancelling ends it."""
+        task = asyncio.ensure_future(leaving)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _leave(
+        self, store: QuotaStore, rooms: Sequence[Room], holder: str, *, after: asyncio.Future[int | None] | None = None
+    ) -> None:
         with suppress(StoreUnavailable):  # it ends by itself
+            if after is not None:
+                await after  # whoever was cancelled while entering may have come in
             await store.leave(rooms, holder)
 
 

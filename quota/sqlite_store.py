@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -32,6 +32,7 @@ class SqliteQuotas:
         self._budget = budget
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="quota")
         self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._writes = 0
 
     async def take(self, key: str, rate: Rate, wanted: int, *, now: float) -> Taken:
@@ -81,6 +82,8 @@ class SqliteQuotas:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
+        if self._db is not None and self._file != self._at_path():  # a file that was replaced is nobody else's any more
+            self._disconnect()
         db = self._db or self._connect()
         db.execute("BEGIN IMMEDIATE")
         try:
@@ -94,6 +97,7 @@ class SqliteQuotas:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._db = db = sqlite3.connect(self._path, timeout=self._budget, isolation_level=None, check_same_thread=False)
         self._path.chmod(0o600)
+        self._file = self._at_path()
         self._in_turn(lambda: db.execute("PRAGMA journal_mode = WAL"))
         db.execute("PRAGMA synchronous = OFF")
         self._in_turn(lambda: db.executescript(_TABLES))
@@ -110,6 +114,13 @@ class SqliteQuotas:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                     raise
             time.sleep(_AGAIN_S)
+
+    def _at_path(self) -> tuple[int, int] | None:
+        """Which file is there, for all processes; ``None`` for none."""
+        with suppress(FileNotFoundError):
+            found = self._path.stat()
+            return found.st_dev, found.st_ino
+        return None
 
     def _disconnect(self) -> None:
         if self._db is not None:

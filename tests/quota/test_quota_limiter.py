@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from quota.limiter import KEPT_S, PLACE_S, Caller, Limiter, LimitExceeded, Quota
 from quota.rate import Rate, Taken
 from quota.sqlite_store import SqliteQuotas
-from quota.store import QuotaStore, StoreUnavailable
+from quota.store import QuotaStore, Room, StoreUnavailable
 
 NOW = 1_790_000_000.0
 AGENT = Caller.agent("urn:a", at="urn:here")
@@ -141,6 +142,33 @@ async def test_a_place_is_left_however_an_execution_ends(tmp_path: Path) -> None
     async with one.running([ALICE], clock=lambda: NOW + PLACE_S / 2):
         pass
     await one.close()
+
+
+async def test_who_is_cancelled_while_coming_in_holds_no_place(tmp_path: Path) -> None:
+    entered = asyncio.Event()
+
+    class Slow(SqliteQuotas):
+        async def enter(self, rooms: Sequence[Room], holder: str, *, until: float, now: float) -> int | None:
+            full = await super().enter(rooms, holder, until=until, now=now)
+            entered.set()
+            await asyncio.sleep(0.05)
+            return full
+
+    path = tmp_path / "q.sqlite3"
+    leaver, stayer = limiter(Slow(path), person=Quota(running=1)), limiter(SqliteQuotas(path), person=Quota(running=1))
+
+    async def come_in() -> None:
+        async with leaver.running([ALICE], clock=lambda: NOW):
+            raise AssertionError("whoever is cancelled executes nothing")
+
+    coming = asyncio.ensure_future(come_in())
+    await entered.wait()
+    coming.cancel()
+    assert isinstance((await asyncio.gather(coming, return_exceptions=True))[0], asyncio.CancelledError)
+    await leaver.close()
+    async with stayer.running([ALICE], clock=lambda: NOW):
+        pass
+    await stayer.close()
 
 
 async def test_without_limits_no_store_is_asked() -> None:

@@ -177,3 +177,16 @@ async def test_a_clock_that_was_put_back_begins_anew(
     assert (await other.take(key(request), RATE, 1, now=NOW)).number == 0
     assert (await other.take(key(request), RATE, 99, now=NOW - 300)).number == RATE.burst
     assert (await one.take(key(request), RATE, 1, now=NOW - 300)).number == 0
+
+
+async def test_where_the_file_was_replaced_processes_go_on_with_the_new_one_together(tmp_path: Path) -> None:
+    path = tmp_path / "quota.sqlite3"
+    one, other = SqliteQuotas(path), SqliteQuotas(path)
+    assert (await one.take("a", RATE, 20, now=NOW)).number == 20
+    for left in tmp_path.iterdir():
+        left.unlink()
+    assert (await other.take("a", RATE, 15, now=NOW)).number == 15
+    assert (await one.take("a", RATE, 15, now=NOW)).number == 5
+    assert (await other.take("a", RATE, 1, now=NOW)).number == 0
+    await one.close()
+    await other.close()
