@@ -17,6 +17,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import new_id
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
+from control_plane.principals import load_directory
 from dataset_agent.configuration import check_user, load_settings
 from dataset_agent.console import AsJson, fail, note, print_json, progress, say
 from dataset_agent.evidence_options import (
@@ -62,7 +63,9 @@ def export(
     except RowsRemoved as error:
         raise fail(f"{error}: begin with --from 0, or with a later row") from error
     except OSError as error:
-        raise fail(f"{file} cannot be written ({error.strerror}): what is there of it is in {file}.partial") from error
+        left = Path(f"{file}.partial")
+        advice = f"what is there of it is in {left}" if left.exists() else "name a file in a folder that may be written"
+        raise fail(f"{file} cannot be written ({error.strerror}): {advice}") from error
     if as_json:
         print_json({"file": str(file), "begins": done.begins, "size": done.size, "resumed": done.resumed})
         return
@@ -168,11 +171,23 @@ def forget(
         print_json({"ledgers": told, "approvals": approvals, "dry_run": dry_run})
     for one_told in () if as_json else told:
         say(_sentence(one_told, dry_run))
+    if not as_json and told and not any(one_told["known"] for one_told in told):
+        _say_label(settings, subject)
     if approvals and not as_json:
         say(f"{_counted(approvals, 'approval')} of theirs {'would be' if dry_run else 'are'} gone")
     if not as_json and any(one_told["forgotten"] for one_told in told):
         where = "the server's log, replicas and backups" if on_server else "backups of subjects.sqlite"
         note(f"{where} may still have the key: remove it there too, or forget again after one is put back")
+
+
+def _say_label(settings: Settings, subject: str) -> None:
+    """Ledgers know people as issuers do; the label of ``principals.yaml`` is another name."""
+    try:
+        person = load_directory(settings.datasets / "principals.yaml").named(subject)
+    except DatasetAgentError:  # what is broken there says nothing about the name
+        return
+    if person is not None:
+        note(f"{subject} is a label of principals.yaml, whose subject is {person.subject}: name that")
 
 
 async def _approvals_of(settings: Settings, subject: str, issuer: str | None, *, forgetting: bool) -> int:

@@ -227,6 +227,17 @@ def test_a_ledger_that_is_not_there_is_said(kept: Kept, tmp_path: Path, verb: li
     assert (run.code, "there is no ledger at" in run.err) == (2, True)
 
 
+def test_who_names_a_person_by_the_label_of_the_directory_is_told_the_subject(kept: Kept) -> None:
+    run = kept.command("evidence", "forget", "--subject", "analyst", "--dry-run")
+    assert "nobody of this name is known" in run.out
+    assert "analyst is a label of principals.yaml, whose subject is u-" in run.err
+
+
+def test_an_export_into_no_folder_says_to_name_another(kept: Kept, tmp_path: Path) -> None:
+    run = kept.command("evidence", "export", str(tmp_path / "nowhere" / "x.jsonl"))
+    assert (run.code, "name a file in a folder" in run.line, "partial" in run.line) == (1, True, False)
+
+
 def test_forgetting_where_no_ledger_is_says_nothing_was_done(tmp_path: Path, kept: Kept) -> None:
     shutil.rmtree(kept.home / "remote")
     told = kept.command("evidence", "forget", "--subject", "x", "--json").json
