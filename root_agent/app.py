@@ -102,11 +102,11 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         try:
             service.ledger.health()
         except NotGranted as problem:
-            return JSONResponse({"status": "unavailable", "ledger": problem.message}, status_code=503)
+            return JSONResponse({"status": "unready", "ledger": problem.message}, status_code=503)
         people = service.identity_provider
         if people is not None and not people.available(service.clock()):
-            return JSONResponse({"status": "unavailable", "identity_provider": "its keys cannot be read"}, 503)
-        return JSONResponse({"status": "ok", "policy_version": service.world.policy_version})
+            return JSONResponse({"status": "unready", "identity_provider": "its keys cannot be read"}, 503)
+        return JSONResponse({"status": "ready", "policy_version": service.world.policy_version})
 
     @app.exception_handler(DatasetAgentError)
     async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:

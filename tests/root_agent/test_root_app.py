@@ -259,11 +259,13 @@ async def test_an_unforeseen_fault_is_a_problem_without_its_text(
 async def test_health_and_readiness_answer_without_credentials(client: httpx.AsyncClient) -> None:
     health, ready = await client.get("/healthz"), await client.get("/readyz")
     assert (health.status_code, ready.status_code) == (200, 200)
+    assert (health.json()["status"], ready.json()["status"]) == ("ok", "ready")  # the words of a dataset agent
 
 
 async def test_without_a_ledger_it_is_not_ready(client: httpx.AsyncClient, world: RootWorld) -> None:
     world.service.ledger.close()
-    assert (await client.get("/readyz")).status_code == 503
+    unready = await client.get("/readyz")
+    assert (unready.status_code, unready.json()["status"]) == (503, "unready")
 
 
 async def test_one_call_is_enough_for_a_command(world: RootWorld) -> None:
