@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from contract.canonical import b64url, unb64url
+from contract.canonical import InvalidJson, b64url, parse_json, unb64url
 from evidence.checkpoint import Checkpoint, InvalidReceipt
 from evidence.entry import Entry, Head, InvalidLedger, NotALedger
 from evidence.merkle import Frontier
@@ -98,8 +98,8 @@ def read_export(path: Path) -> Iterator[Checkpoint | Beginning | Entry | Leaves]
     """The checkpoint, what it stands on, then what it holds, unverified. Raises ``InvalidLedger``, ``NotALedger``."""
     with path.open("rb") as file:
         try:
-            yield from _newest(orjson.loads(next(file)))
-        except (StopIteration, orjson.JSONDecodeError, InvalidReceipt) as error:
+            yield from _newest(_read(next(file)))
+        except (StopIteration, InvalidJson, InvalidReceipt) as error:
             raise NotALedger("it begins with neither a database nor a checkpoint") from error
         for number, line in enumerate(file):
             yield _part(number, line)
@@ -127,7 +127,7 @@ def _begins(value: Any) -> Head:
 
 def _part(number: int, line: bytes) -> Entry | Leaves:
     try:
-        value = orjson.loads(line)
+        value = _read(line)
         if type(value) is dict and set(value) == {"leaves"}:
             return _leaves(value["leaves"])
         if set(value) | set(LATER) != {"index", *COLUMNS, *_HASHES} or type(value["index"]) is not int:
@@ -141,6 +141,12 @@ def _part(number: int, line: bytes) -> Entry | Leaves:
         )
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise InvalidLedger(f"line {number + 2} is not an entry") from error
+
+
+def _read(line: bytes) -> Any:
+    """A line as JSON that has one reading: no member twice. Raises ``InvalidJson``."""
+    text = line.rstrip(b"\r\n")
+    return parse_json(text, limit=len(text))
 
 
 def _leaves(value: Any) -> Leaves:

@@ -37,6 +37,14 @@ def must(holds: bool, why: str) -> None:
         raise Bad(why)
 
 
+def read(line: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        must(len({name for name, _ in pairs}) == len(pairs), "a member that stands twice")
+        return dict(pairs)
+
+    return json.loads(line, object_pairs_hook=once)
+
+
 def canonical(value: dict[str, Any]) -> bytes:
     """RFC 8785 of flat objects with ASCII names, text, integers and nulls."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -107,7 +115,7 @@ def checked(checkpoint: Any, keys: list[Ed25519PublicKey]) -> dict[str, Any]:
 
 def verify(lines: list[str], keys: list[Ed25519PublicKey], receipt: dict[str, Any] | None = None) -> None:
     """Raises ``Bad``, and whatever JSON and base64 raise."""
-    first = json.loads(lines[0])
+    first = read(lines[0])
     must(set(first) <= {"checkpoint", "begins"}, "no first line")
     newest = checked(first["checkpoint"], keys)
     tree, gaps, removals, roots = Tree(), [], [], {}
@@ -122,7 +130,7 @@ def verify(lines: list[str], keys: list[Ed25519PublicKey], receipt: dict[str, An
     roots[tree.size] = tree.root()
     hashes = {}
     for line in lines[1:]:
-        value = json.loads(line)
+        value = read(line)
         if set(value) == {"leaves"}:
             must(value["leaves"]["start"] == tree.size, "a gap")
             start = tree.size

@@ -64,3 +64,14 @@ def test_an_export_that_begins_with_something_else_is_told_as_that(tmp_path: Pat
     with pytest.raises(DatasetAgentError, match="cannot be read as a ledger"):
         list(LedgerFile(file).rows())
     assert ExportReading(file).checkpoint().size == 7
+
+
+@pytest.mark.parametrize(("place", "name"), [(0, "checkpoint"), (3, "index"), (3, "verdict")])
+def test_a_line_that_has_two_readings_is_none(ledger: Path, tmp_path: Path, place: int, name: str) -> None:
+    """A member that stands twice is one value for this reader, and may be the other for the next."""
+    file = tmp_path / "export.jsonl"
+    write_export(ledger, file)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[place] = b'{"%s":0,' % name.encode() + lines[place][1:]
+    file.write_bytes(b"".join(lines))
+    assert verify_ledger(file, SIGNER.public_key).damage == ("not_a_ledger" if place == 0 else "file_damaged")
