@@ -17,6 +17,7 @@ from remote_agent.accounting import accountable, describe, record, seal
 from remote_agent.answer import bind, release, spend, verify
 from remote_agent.deciding import admit, recheck
 from remote_agent.outcome import Answer, BoundCall, Request, Trail
+from remote_agent.review import check_approver
 from remote_agent.service import Service
 from remote_agent.standing import same_rows
 from remote_agent.underway import Underway
@@ -35,6 +36,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         trail.call = call = with_review_of(joined, bind(request, grant, service.agent_id, world))
         trail.decision, authority = await admit(grant, call, world, now)
         check_same(authority, joined)
+        await check_approver(call, service)
         await spend(authority, service, now)
         underway.accept(authority, call)
         ran = await joined.result()

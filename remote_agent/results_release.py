@@ -36,6 +36,7 @@ from remote_agent.deciding import admit, person, policy_of
 from remote_agent.outcome import BoundCall, Request
 from remote_agent.results_range import Span, Unsatisfiable, span_of
 from remote_agent.results_trail import Trail
+from remote_agent.review import check_approver
 from remote_agent.service import Service, World
 from remote_agent.spool import Held, owner_of
 from remote_agent.spool_file import CHUNK, ChunkReader, Damaged
@@ -116,9 +117,11 @@ async def _opened(trail: Trail, files: ExitStack, wanted: Wanted, service: Servi
     trail.grant = grant = await verify(request, service, now)
     held = service.spool.find(request.operation.task or "", owner_of(grant))
     trail.held = held
-    _, authority = await admit(grant, _standing(held, grant, service.agent_id, world), world, now)
+    call = _standing(held, grant, service.agent_id, world)
+    _, authority = await admit(grant, call, world, now)
     trail.authority = authority
     _check_terms(held, authority, world)
+    await check_approver(call, service)
     span = _span(trail, wanted, held.result)
     reader = files.enter_context(service.spool.reading(held))
     first = await _read(reader, span.first // CHUNK, service, held)

@@ -60,10 +60,16 @@ async def use(call: BoundCall, trail: Trail, service: Service) -> None:
     GRANT_REVOKED, APPROVAL_ALREADY_DECIDED, APPROVAL_EXPIRED, STATE_UNAVAILABLE.
     """
     if (approved := call.approved) is not None:
-        if (ruling := approved.kept.approval.ruling) is not None:
-            await check_not_revoked(service.state, ruling.subject, ruling.at, _REVOKED)
+        await check_approver(call, service)
         await service.approvals.use(approved, service.clock())
         trail.approved_by = approved.decision_id
+
+
+async def check_approver(call: BoundCall, service: Service) -> None:
+    """That who approved the call, if it was approved, was not revoked since. Raises GRANT_REVOKED, STATE_UNAVAILABLE."""
+    ruling = None if call.approved is None else call.approved.kept.approval.ruling
+    if ruling is not None:
+        await check_not_revoked(service.state, ruling.subject, ruling.at, _REVOKED)
 
 
 def reviewed(path: Path, trail: Trail, service: Service, ask_back: AskBack) -> Path:

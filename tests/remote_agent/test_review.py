@@ -322,6 +322,24 @@ def test_a_stream_and_a_subscriber_get_what_was_approved(agent: RunningAgent, rp
         assert (ended.state, ended.reason, executions.began) == (DONE, "PRINCIPAL_AUTHORIZED", 1)
 
 
+def test_a_subscriber_gets_nothing_of_what_somebody_approved_who_is_revoked_since(
+    agent: RunningAgent, rpc: Client
+) -> None:
+    with held(agent) as executions:
+        task = ask(rpc, **A)
+        ruling = decide(agent, task)
+        with rpc.sent(rpc.call(A), task) as events:
+            events.next()
+            while not executions.began:
+                time.sleep(0.01)
+            state = agent.lifecycle.service.state
+            agent.run(state.revoke(RevocationKind.SUBJECT, ruling.subject, not_before=ruling.at))
+            with rpc.followed(task["id"]) as follower:
+                assert follower.next()["message"].startswith("GRANT_REVOKED:")
+            executions.release()
+            events.rest()
+
+
 def test_where_evidence_cannot_be_written_nothing_waits(
     rpc: Client, counted: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,7 +209,7 @@ def test_a_large_result_of_an_approved_call_is_fetched_under_that_approval(tmp_p
         part = client.call({"query": "b"}, "search")
         task = client.send(part, client.leaf_for(part, capability="search"))
         assert state_of(task) == WAITS
-        decide(agent, task)
+        approved = decide(agent, task)
         done = client.send(part, client.leaf_for(part, capability="search"), task=task)
         (waiting,) = next(item for item in done["artifacts"] if item["name"] == "result")["parts"]
         leaf = client.leaf(Operation(GET_RESULTS, task=done["id"]), "search")
@@ -217,3 +217,8 @@ def test_a_large_result_of_an_approved_call_is_fetched_under_that_approval(tmp_p
         assert fetched.status_code == 200
         told = next(value for name, value in waiting["metadata"].items() if name.endswith("/result"))
         assert sha256_hex(fetched.content) == told["sha256"]
+        state = agent.lifecycle.service.state
+        agent.run(state.revoke(RevocationKind.SUBJECT, "u-clin-01", not_before=approved.at))
+        leaf = client.leaf(Operation(GET_RESULTS, task=done["id"]), "search")
+        refused = httpx.get(waiting["url"], headers=client.headers(leaf), timeout=30)
+        assert (refused.status_code, refused.json()["decision"]["reason"]) == (403, "GRANT_REVOKED")
