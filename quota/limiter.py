@@ -115,9 +115,15 @@ class Limiter:
         return cls(None, agent=Quota(), person=Quota())
 
     async def count(self, caller: Caller, *, now: float) -> None:
-        """One call of ``caller``. Raises ``LimitExceeded``, and ``StoreUnavailable``."""
+        """One call of ``caller``. Raises ``LimitExceeded``, and ``StoreUnavailable``.
+
+        The second also of a kind that has no rate, while the other kind's cannot be counted.
+        """
         rate = self._quotas[caller.kind].rate
-        if rate is None or self._store is None:
+        if self._store is None:
+            return
+        if rate is None:
+            self._check_counting()
             return
         share = self._share(caller.key)
         if share.use(now):
@@ -171,10 +177,16 @@ class Limiter:
         if self._away_since <= now < self._away_since + _AGAIN_S:
             raise StoreUnavailable("the store did not answer just now")
         try:
-            return await store.take(caller.key, rate, _share_of(rate), now=now)
+            taken = await store.take(caller.key, rate, _share_of(rate), now=now)
         except StoreUnavailable:
             self._away_since = now
             raise
+        self._away_since = -math.inf
+        return taken
+
+    def _check_counting(self) -> None:
+        if self._away_since > -math.inf:
+            raise StoreUnavailable("the store has not answered since it was asked last")
 
     def _told(self, limit: LimitExceeded) -> LimitExceeded:
         self.exceeded(limit)
