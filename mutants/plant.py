@@ -110,6 +110,11 @@ PROTECTED: Final = (
     "queries/supplied.py",
     "queries/template.py",
     "queries/tokens.py",
+    "quota/limiter.py",
+    "quota/rate.py",
+    "quota/redis_store.py",
+    "quota/sqlite_store.py",
+    "quota/store.py",
     "remote_agent/accounting.py",
     "remote_agent/admin_approvals.py",
     "remote_agent/admin_door.py",
@@ -131,6 +136,7 @@ PROTECTED: Final = (
     "remote_agent/mcp_door.py",
     "remote_agent/negotiate.py",
     "remote_agent/plugin.py",
+    "remote_agent/quotas.py",
     "remote_agent/recalling.py",
     "remote_agent/refresh.py",
     "remote_agent/results.py",
@@ -148,6 +154,7 @@ PROTECTED: Final = (
     "root_agent/hops.py",
     "root_agent/plugin.py",
     "root_agent/propose.py",
+    "root_agent/quotas.py",
     "root_agent/veil.py",
 )
 """Files in which every check has a mutant. A later change of the product extends the list."""

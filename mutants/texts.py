@@ -10,6 +10,7 @@ from mutants.texts_cache import CACHE
 from mutants.texts_grants import GRANTS
 from mutants.texts_mcp import MCP
 from mutants.texts_queries import QUERIES
+from mutants.texts_quota import QUOTA
 from mutants.texts_results import RESULTS
 from mutants.texts_review import REVIEW
 from mutants.texts_served import SERVED
@@ -21,6 +22,7 @@ TEXTS: Final[tuple[Text, ...]] = (
     *MCP,
     *GRANTS,
     *QUERIES,
+    *QUOTA,
     *RESULTS,
     *REVIEW,
     *SERVED,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from quota import limiter as limiting
 from quota.limiter import KEPT_S, PLACE_S, Caller, Limiter, LimitExceeded, Quota
 from quota.rate import Rate, Taken
 from quota.sqlite_store import SqliteQuotas
@@ -99,7 +100,7 @@ async def test_executions_at_once_are_counted_over_processes_and_of_every_caller
 
     async def execute(one: Limiter, person: Caller) -> str:
         try:
-            async with one.running([AGENT, person], clock=lambda: NOW):
+            async with asyncio.timeout(10), one.running([AGENT, person], clock=lambda: NOW):
                 inside.release()
                 await leave.wait()
                 return "ran"
@@ -141,6 +142,29 @@ async def test_a_place_is_left_however_an_execution_ends(tmp_path: Path) -> None
     await asyncio.gather(stopped, return_exceptions=True)
     async with one.running([ALICE], clock=lambda: NOW + PLACE_S / 2):
         pass
+    await one.close()
+
+
+async def test_whoever_executes_longer_than_a_place_lasts_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limiting, "_RENEW_S", 0.001)
+    renewed, clock = asyncio.Semaphore(0), [NOW]
+
+    class Renewed(SqliteQuotas):
+        async def stay(self, rooms: Sequence[Room], holder: str, *, until: float) -> None:
+            await super().stay(rooms, holder, until=until)
+            if until >= clock[0] + PLACE_S:
+                renewed.release()
+
+    one = limiter(Renewed(tmp_path / "q.sqlite3"), person=Quota(running=1))
+    async with asyncio.timeout(10), one.running([ALICE], clock=lambda: clock[0]):
+        clock[0] = NOW + PLACE_S - 1
+        await renewed.acquire()
+        clock[0] = NOW + PLACE_S + 1
+        with pytest.raises(LimitExceeded):
+            async with one.running([ALICE], clock=lambda: clock[0]):
+                pass
     await one.close()
 
 
@@ -204,9 +228,29 @@ async def test_whoever_watches_is_told_of_each_call_that_was_over(tmp_path: Path
 
 
 async def test_agents_that_share_a_store_limit_each_for_itself(tmp_path: Path) -> None:
-    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(1, 3)))
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(1, 3)), agent=Quota(Rate(1, 3)))
     there = Caller.person("https://issuer", "acme", "alice", at="urn:there")
     assert await made(one, ALICE, 9) == await made(one, there, 9) == 3
+    assert await made(one, AGENT, 9) == await made(one, Caller.agent("urn:a", at="urn:there"), 9) == 3
+    await one.close()
+
+
+async def test_a_name_that_two_tenants_or_issuers_have_is_of_two_people(tmp_path: Path) -> None:
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(1, 3)))
+    for issuer, tenant in (("https://issuer", "acme"), ("https://issuer", "globex"), ("https://other", "acme")):
+        assert await made(one, Caller.person(issuer, tenant, "alice", at="urn:here"), 9) == 3
+    await one.close()
+
+
+async def test_of_callers_without_end_the_last_ones_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limiting, "_MOST_KNOWN", 4)
+    store = Counted(tmp_path / "q.sqlite3")
+    one = limiter(store, person=Quota(Rate(100, 160)), agent=Quota(Rate(100, 160)))
+    for caller in (ALICE, *[Caller.agent(f"urn:{number}", at="urn:here") for number in range(4)]):
+        await one.count(caller, now=NOW)
+    assert store.asked == 5
+    await one.count(ALICE, now=NOW)
+    assert store.asked == 6
     await one.close()
 
 
