@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -156,17 +156,23 @@ def forget(
     sides = [side] if side else [one for one in Side if on_server or ledger_path(settings, one).is_file()]
     told: list[dict[str, Any]] = []
     approvals = 0
-    for one in sides:
-        with closing(_opened(settings, one)) as ledger:
-            people = _people(ledger, subject, issuer)
+    with ExitStack() as opened:
+        ledgers = [(one, opened.enter_context(closing(_opened(settings, one)))) for one in sides]
+        known = [(one, ledger, _people(ledger, subject, issuer)) for one, ledger in ledgers]
+        for one, ledger, people in known:
             rows = sum(1 for person in people for _ in ledger.entries_of(person))
             told.append({"side": one.value, "known": bool(people), "rows": rows, "forgotten": False})
-            if people and not dry_run:
-                _ask(yes, as_json, f"{_counted(rows, 'row')} of {ledger.name} would be nobody's", f"Forget {subject}?")
-                _forgotten(settings, one, ledger, people)
-                told[-1]["forgotten"] = True
-        if one is Side.REMOTE:
-            approvals = asyncio.run(_approvals_of(settings, subject, issuer, forgetting=not dry_run))
+        if Side.REMOTE in sides:
+            approvals = asyncio.run(_approvals_of(settings, subject, issuer, forgetting=False))
+        if not dry_run and (approvals or any(people for _, _, people in known)):
+            # Once for all of it, before any of it is done.
+            _ask(yes, as_json, _would_be(told, approvals), f"Forget {subject}?")
+            for (one, ledger, people), one_told in zip(known, told, strict=True):
+                if people:
+                    _forgotten(settings, one, ledger, people)
+                    one_told["forgotten"] = True
+            if Side.REMOTE in sides:
+                approvals = asyncio.run(_approvals_of(settings, subject, issuer, forgetting=True))
     if as_json:
         print_json({"ledgers": told, "approvals": approvals, "dry_run": dry_run})
     for one_told in () if as_json else told:
@@ -178,6 +184,12 @@ def forget(
     if not as_json and any(one_told["forgotten"] for one_told in told):
         where = "the server's log, replicas and backups" if on_server else "backups of subjects.sqlite"
         note(f"{where} may still have the key: remove it there too, or forget again after one is put back")
+
+
+def _would_be(told: Sequence[dict[str, Any]], approvals: int) -> str:
+    parts = [f"{_counted(one['rows'], 'row')} of the {one['side']} ledger" for one in told if one["known"]]
+    parts += [f"{_counted(approvals, 'approval')}"] if approvals else []
+    return f"{' and '.join(parts)} would be nobody's"
 
 
 def _say_label(settings: Settings, subject: str) -> None:
