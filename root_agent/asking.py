@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from contract.identity import AdkIdentity
 from contract.ids import InvocationId, SessionId, new_id
@@ -22,8 +22,10 @@ from delegation.reply import Outcome, Reply
 from delegation.sending import Plan, Sent, Verified
 from evidence.statement import Draft
 from root_agent.identity import APP_NAME, RequestContext
-from root_agent.service import Service, World
 from root_agent.wanted import TypedCall, Wanted
+
+if TYPE_CHECKING:  # who only shows an answer loads no service
+    from root_agent.service import Service, World
 
 MAX_EVENTS: Final = 64
 """So many ids of events a row of the ledger takes."""

@@ -49,8 +49,10 @@ def test_an_entitlement_that_only_the_remote_lacks_refuses_there(agent: RunningA
 def test_a_person_is_told_who_refused(command: CommandLine) -> None:
     run = command("ask", "--as", "analyst", QUESTION)
     assert run.code == 3
-    assert run.line.startswith("REFUSED INSUFFICIENT_PRIVILEGE by ")
-    assert " at the dataset agent: " in run.line
+    line, read = run.err.splitlines()
+    assert line.startswith("REFUSED INSUFFICIENT_PRIVILEGE by ")
+    assert " at the dataset agent: " in line
+    assert read.startswith("read as: ")
 
 
 def test_others_are_served(command: CommandLine) -> None:
