@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cache.store import StoreUnavailable
+from contract.sqlite_founding import in_turn
 
 _SCHEMA_VERSION: Final = 2
 # Text and blobs sort after every number, so these bounds also hold for them.
@@ -21,6 +22,7 @@ _ABANDONED_S: Final = 600.0
 # B-tree splits and indexes need room that an entry's own size does not tell.
 _SLACK: Final = 0.9
 _BATCH: Final = 256
+_FOUNDING_S: Final = 1.0
 _CREATING: Final = threading.Lock()
 _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS entries (
@@ -58,7 +60,7 @@ def identity(name: str) -> tuple[int, int] | None:
 
 def prepare(db: sqlite3.Connection, max_bytes: int) -> None:
     """Make the tables where there are none, and bound the file in bytes."""
-    db.execute("PRAGMA journal_mode = WAL")
+    in_turn(lambda: db.execute("PRAGMA journal_mode = WAL"), wait=_FOUNDING_S)
     # A power cut may lose the last entries; it cannot damage the file.
     db.execute("PRAGMA synchronous = NORMAL")
     db.execute(f"PRAGMA journal_size_limit = {4 * 2**20}")

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from contract.sqlite_founding import in_turn
+
 BUSY_SECONDS: Final = 5.0
 _CREATING: Final = threading.Lock()
 
@@ -22,7 +24,8 @@ def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
     _create_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
+        mode = f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}"
+        in_turn(lambda: connection.execute(mode), wait=BUSY_SECONDS)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA trusted_schema=OFF")
     except BaseException:

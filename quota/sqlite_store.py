@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from contract.sqlite_founding import in_turn
 from quota.rate import Rate, Taken, take
 from quota.store import BUDGET_S, Room, StoreUnavailable
 
@@ -19,7 +19,6 @@ _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS rates (key TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS places (key TEXT, holder TEXT, until REAL NOT NULL, PRIMARY KEY (key, holder)) WITHOUT ROWID;
 """
-_AGAIN_S: Final = 0.005
 _SWEEP_EVERY: Final = 64
 _SWEEP_ROWS: Final = 256
 
@@ -98,22 +97,10 @@ class SqliteQuotas:
         self._db = db = sqlite3.connect(self._path, timeout=self._budget, isolation_level=None, check_same_thread=False)
         self._path.chmod(0o600)
         self._file = self._at_path()
-        self._in_turn(lambda: db.execute("PRAGMA journal_mode = WAL"))
+        in_turn(lambda: db.execute("PRAGMA journal_mode = WAL"), wait=self._budget)
         db.execute("PRAGMA synchronous = OFF")
-        self._in_turn(lambda: db.executescript(_TABLES))
+        in_turn(lambda: db.executescript(_TABLES), wait=self._budget)
         return db
-
-    def _in_turn(self, work: Callable[[], object]) -> None:
-        """Where processes begin a file at once, SQLite does not wait for the one that changes how it writes."""
-        end = time.monotonic() + self._budget
-        while True:
-            try:
-                work()
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
-                    raise
-            time.sleep(_AGAIN_S)
 
     def _at_path(self) -> tuple[int, int] | None:
         """Which file is there, for all processes; ``None`` for none."""

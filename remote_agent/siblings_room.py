@@ -14,8 +14,10 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
+from contract.sqlite_founding import in_turn
 from remote_agent.siblings import Siblings
 from remote_agent.spool_shares import MakeRoom, Owner, bound_of, holders_of, own_room
 
@@ -54,7 +56,7 @@ class SharedRoom:
             siblings.folder / _FILE, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
         )
         for line in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=OFF", _TABLE):
-            self._connection.execute(line)
+            in_turn(partial(self._connection.execute, line), wait=_WAIT_S)
         self._connection.execute("DELETE FROM taken WHERE thing = ? AND worker = ?", (thing, self._worker))
 
     @property

@@ -110,8 +110,8 @@ async def test_a_lookup_under_way_while_the_secret_changes_opens_with_the_one_it
     await keep(results)
     get = store.get
 
-    async def slow(key: str, *, now: float) -> bytes | None:
-        found = await get(key, now=now)
+    async def slow(key: str, *, now: float, peek: bool = False) -> bytes | None:
+        found = await get(key, now=now, peek=peek)
         results.take_over(NEW)
         return found
 
