@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import subprocess
@@ -49,9 +50,8 @@ class Server:
         server = cls(port, process)
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline and process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return server
+            if _answers(port):
+                return server
             time.sleep(0.05)
         server.stop()
         raise SystemExit(f"{command} did not start")
@@ -69,6 +69,19 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    """Whether whoever listens there also answers: an agent has its port before it has its state."""
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=START_S)
+    try:
+        line.request("GET", "/readyz")
+        line.getresponse().read()
+    except OSError:
+        return False
+    finally:
+        line.close()
+    return True
 
 
 def fdatasync_ms(folder: Path) -> float:
