@@ -74,9 +74,10 @@ class Report:
         return sorted(self.datasets) if self.decides else []
 
 
-async def validate_folder(settings: Settings, scratch: Path) -> Report:
+async def validate_folder(settings: Settings, scratch: Path, *, whole: bool = True) -> Report:
     """Check ``settings.datasets`` as a start of the dataset agent would; database files are built in ``scratch``.
 
+    One that is not ``whole`` has datasets of its policies somewhere else: what they should come to is not judged.
     Raises ``DatasetAgentError`` where the folder cannot be listed.
     """
     report = Report()
@@ -98,7 +99,7 @@ async def validate_folder(settings: Settings, scratch: Path) -> Report:
     policies, directory = _policies(folder, manifests, report), _directory(folder, report)
     report.decides = len(report.faults) == before
     report.warnings.extend(warnings_of(found, policies, directory, templates))
-    if report.ok:  # a dataset that is broken is refused to everybody
+    if whole and report.ok:  # a dataset that is broken is refused to everybody
         report.faults.extend([fault async for fault in _unexpected(settings)])
     return report
 

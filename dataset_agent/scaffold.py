@@ -79,7 +79,7 @@ def make(wanted: Wanted, settings: Settings) -> Made:
             else new_policies(made.dataset, staging, settings.issuer_url, made.principals)
         )
         (staging / SCHEMA_FILE).write_text(schema_text(), encoding="utf-8")
-        _check(staging, settings)
+        _check(staging, settings, whole=not wanted.into)
         made.changed = _move(staging, wanted, name, changed)
     return made
 
@@ -168,9 +168,10 @@ def _one_line(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)[:255]
 
 
-def _check(staging: Path, settings: Settings) -> None:
+def _check(staging: Path, settings: Settings, *, whole: bool) -> None:
+    there = settings.model_copy(update={"datasets": staging})
     with tempfile.TemporaryDirectory(prefix="dataset-agent-init-") as scratch:
-        report = asyncio.run(validate_folder(settings.model_copy(update={"datasets": staging}), Path(scratch)))
+        report = asyncio.run(validate_folder(there, Path(scratch), whole=whole))
     if report.faults:
         raise _fault(f"nothing was written, it could not be served: {report.faults[0]}")
 
