@@ -19,6 +19,8 @@ KEPT_S: Final = 1.0
 """How long a process may use up calls that it took beforehand; what is left then counts as made."""
 PLACE_S: Final = 30.0
 """How long a killed process holds its places."""
+PAUSE_S: Final = 0.25
+"""After so long is told who is over a rate: a line that asks again at once takes four answers a second, and not a core."""
 _RENEW_S: Final = 10.0
 _MOST_KNOWN: Final = 10_000
 _BURST_SHARES: Final = 16
@@ -101,8 +103,10 @@ class Limiter:
         agent: Quota,
         person: Quota,
         exceeded: Callable[[LimitExceeded], None] = lambda _: None,
+        pause_s: float = PAUSE_S,
     ) -> None:
-        """``exceeded`` is told of each call that was over a limit."""
+        """``exceeded`` is told of each call that was over a limit; one that is over a rate is told so after ``pause_s``."""
+        self._pause_s = pause_s
         self._store = store
         self._quotas = {"agent": agent, "person": person}
         self._shares: OrderedDict[str, _Share] = OrderedDict()
@@ -128,9 +132,13 @@ class Limiter:
         share = self._share(caller.key)
         if share.use(now):
             return
-        async with share.asking:
-            if not share.use(now):
-                await self._take(self._store, caller, rate, share, now)
+        try:
+            async with share.asking:
+                if not share.use(now):
+                    await self._take(self._store, caller, rate, share, now)
+        except LimitExceeded:
+            await asyncio.sleep(self._pause_s)
+            raise
 
     @asynccontextmanager
     async def running(self, callers: Sequence[Caller], *, clock: Callable[[], float]) -> AsyncIterator[None]:

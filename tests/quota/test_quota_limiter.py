@@ -30,7 +30,7 @@ class Counted(SqliteQuotas):
 
 
 def limiter(store: QuotaStore | None, *, person: Quota = NONE, agent: Quota = NONE) -> Limiter:
-    return Limiter(store, agent=agent, person=person)
+    return Limiter(store, agent=agent, person=person, pause_s=0)
 
 
 async def made(one: Limiter, caller: Caller, calls: int, *, now: float = NOW) -> int:
@@ -267,3 +267,15 @@ async def test_a_store_that_did_not_answer_is_asked_again_after_a_second(tmp_pat
     await one.count(ALICE, now=NOW + 1.1)
     assert store.asked == 2
     await one.close()
+
+
+async def test_who_is_over_a_rate_waits_for_the_answer_and_nobody_else_does(tmp_path: Path) -> None:
+    slow = Limiter(SqliteQuotas(tmp_path / "q.sqlite3"), agent=NONE, person=Quota(Rate(0.01, 2)), pause_s=60)
+    over = [asyncio.ensure_future(made(slow, ALICE, 3)) for _ in range(3)]
+    await asyncio.wait_for(slow.count(BOB, now=NOW), 30)
+    done, waiting = await asyncio.wait(over, timeout=0.2)
+    assert (len(done), len(waiting)) == (0, 3)
+    for one in over:
+        one.cancel()
+    await asyncio.gather(*over, return_exceptions=True)
+    await slow.close()
