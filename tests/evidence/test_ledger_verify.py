@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -18,29 +17,10 @@ from evidence.merkle import Frontier, leaf_hash
 from evidence.reader import LedgerFile
 from evidence.row import COLUMNS, leaf_data
 from evidence.verify import LedgerReport, verify_ledger
-from tests.evidence.evidence_builders import SeedSigner, head_as_sql, make_row, open_ledger, refused_row, tamper
+from tests.evidence.evidence_builders import SeedSigner, head_as_sql, make_row, open_ledger, tamper
 
 SIZE = 9
 KEY = SeedSigner().public_key
-
-
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Receipt]]:
-    folder = tmp_path_factory.mktemp("pristine")
-    ledger = open_ledger(folder)
-    receipts = [ledger.append(make_row(n) if n % 3 else refused_row(n)) for n in range(SIZE)]
-    ledger.close()
-    return folder, receipts
-
-
-@pytest.fixture
-def folder(tmp_path: Path, pristine: tuple[Path, list[Receipt]]) -> Path:
-    return Path(shutil.copytree(pristine[0], tmp_path / "copy"))
-
-
-@pytest.fixture
-def receipts(pristine: tuple[Path, list[Receipt]]) -> list[Receipt]:
-    return pristine[1]
 
 
 def verify(folder: Path, receipt: Receipt | Checkpoint | None = None) -> LedgerReport:
