@@ -120,7 +120,7 @@ async def test_a_list_that_was_altered_or_moved_lists_nothing(
     assert foreign is not None
     result = await store.get(results.locate(AUTHORITY, family(1).intent, freshness_class="standard").key, now=NOW)
     assert result is not None
-    for planted in (foreign, result, entry[:-1], entry[:-1] + bytes([entry[-1] ^ 1]), b"", b"dsce1"):
+    for planted in (foreign, result, entry[:-1], entry[:-1] + bytes([entry[-1] ^ 1]), b"", b"dsce2"):
         await store.put(own, planted, exp=NOW + 60, now=NOW)
         assert await listed(results, family(9)) == []
     assert "failed its integrity check" in caplog.text

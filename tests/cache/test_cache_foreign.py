@@ -87,7 +87,7 @@ STRINGS: dict[str, Spoil] = {
     "a number": lambda db, key: db.set(key, 10**18),
     "a counter": lambda db, key: db.incr(key),
     "bits": lambda db, key: db.setbit(key, 100_000, 1),
-    "a long text": lambda db, key: db.set(key, b"dsce1" + b"\xff" * 2_000_000),
+    "a long text": lambda db, key: db.set(key, b"dsce2" + b"\xff" * 2_000_000),
 }
 
 
@@ -426,5 +426,5 @@ async def test_a_header_that_is_no_object_is_only_a_miss(
     store: CacheStore, results: ResultCache, keys: CacheKeys, data: bytes
 ) -> None:
     key = await keep(results)
-    await store.put(key, b"dsce1" + len(data).to_bytes(4, "big") + data + bytes(64), exp=NOW + 60, now=NOW)
+    await store.put(key, b"dsce2" + len(data).to_bytes(4, "big") + data + bytes(64), exp=NOW + 60, now=NOW)
     await check_only_a_miss(results, keys)

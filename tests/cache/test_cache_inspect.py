@@ -169,7 +169,7 @@ async def test_verify_names_the_entries_that_do_not_open(
 
 
 @pytest.mark.parametrize(
-    "head", [b"", b"\x1b[31mSECRET", b'dsce1\x00\x00\x00\x09{"a":1}\x1b', b"dsce1\xff\xff\xff\xff"]
+    "head", [b"", b"\x1b[31mSECRET", b'dsce2\x00\x00\x00\x09{"a":1}\x1b', b"dsce2\xff\xff\xff\xff"]
 )
 async def test_what_somebody_else_wrote_is_reported_and_never_echoed(
     results: ResultCache, store: CacheStore, head: bytes

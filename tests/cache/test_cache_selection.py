@@ -69,7 +69,7 @@ async def test_a_choice_of_nothing_takes_nothing(results: ResultCache, store: Ca
 
 async def test_what_is_expired_or_does_not_read_is_chosen_by_that(results: ResultCache, store: CacheStore) -> None:
     old, young, broken = await keep(results, 1, age=30), await keep(results, 2), await keep(results, 3)
-    await store.put(broken, b"dsce1", exp=NOW + 60, now=NOW)
+    await store.put(broken, b"dsce2", exp=NOW + 60, now=NOW)
     assert await keys_of(store, Selection(expired=True), now=NOW + 40) == {old}
     assert broken.startswith("dsc:1:{purification-batches:")
     assert await keys_of(store, Selection(problem=True)) == {"(an entry of purification-batches batch_yield)"}

@@ -191,4 +191,4 @@ def test_a_time_that_is_none_is_no_header(stale_s: object) -> None:
     plain = orjson.loads(header(1).to_bytes()) | {"stale_s": stale_s, "kid": "00000000"}
     body = orjson.dumps(plain)
     with pytest.raises(EntryError):
-        split(b"dsce1" + len(body).to_bytes(4, "big") + body + bytes(40))
+        split(b"dsce2" + len(body).to_bytes(4, "big") + body + bytes(40))
