@@ -15,6 +15,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
+from weakref import WeakKeyDictionary
 
 CALL_S: Final = 0.045
 """Seconds; with the turn of the loop that ends a wait a call is late by less than 50 ms."""
@@ -77,7 +78,10 @@ class Limit:
     An answer that came while the loop did something else is read before it is too late.
     """
 
-    __slots__ = ("_allowance", "_at", "_limit", "_loop", "_most", "_spent", "_timer", "is_fair")
+    __slots__ = (
+        *("_allowance", "_at", "_cancelling", "_is_over", "_loop", "_most", "_spent", "_steps", "_task", "_timer"),
+        "is_fair",
+    )
 
     def __init__(self, most: float) -> None:
         self._allowance = allowance = present()
@@ -86,32 +90,86 @@ class Limit:
         self.is_fair = self._most >= whole * _FAIR
         """Whether who does not answer within it is silent, and not only slow for a call that has waited before."""
         self._spent = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
 
     async def __aenter__(self) -> None:
-        self._limit = asyncio.timeout(None)
-        await self._limit.__aenter__()
-        self._loop = asyncio.get_running_loop()
-        self._wait()
+        """In a task. Raises ``RuntimeError`` elsewhere."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("only a task can be stopped when its time is over")
+        self._task, self._cancelling = task, task.cancelling()
+        self._loop = loop = asyncio.get_running_loop()
+        self._steps = _steps_of(loop)
+        self._at = loop.time()
+        if self._most > _STEP_S:
+            self._steps.begin(self, loop)
+        else:
+            self.passed()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._timer.cancel()
+        self._steps.end(self)
+        if self._timer is not None:
+            self._timer.cancel()
         if self._allowance is not None:
-            self._allowance.left -= self._spent + self._counted()
-        await self._limit.__aexit__(kind, error, trace)
+            self._allowance.left -= self._spent + self._counted(self._loop.time())
+        if self._is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
 
-    def _wait(self) -> None:
-        self._at = self._loop.time()
-        self._timer = self._loop.call_at(self._at + min(_STEP_S, max(0.0, self._most - self._spent)), self._passed)
-
-    def _passed(self) -> None:
-        self._spent += self._counted()
-        if self._spent < self._most - _GRACE_S:
-            self._wait()
+    def passed(self) -> None:
+        """Count what has passed. The end, once it is near, has a timer of its own."""
+        now = self._loop.time()
+        self._spent += self._counted(now)
+        self._at, left = now, self._most - self._spent
+        if left > _STEP_S:
             return
-        self._at = self._loop.time()
-        self._limit.reschedule(self._at + _GRACE_S)
+        self._steps.end(self)
+        if left > _GRACE_S:
+            self._timer = self._loop.call_at(now + left, self.passed)
+        else:
+            self._timer = self._loop.call_at(now + _GRACE_S, self._stop)
 
-    def _counted(self) -> float:
-        return min(self._loop.time() - self._at, _TURN_S)
+    def _stop(self) -> None:
+        self._is_over = True
+        self._task.cancel()
+
+    def _counted(self, now: float) -> float:
+        return min(now - self._at, _TURN_S)
+
+
+class _Steps:
+    """One timer for all limits of a loop, as long as there are any: one for each costs a lookup as much as its key."""
+
+    __slots__ = ("__weakref__", "_goes_on", "_limits")
+
+    def __init__(self) -> None:
+        self._limits: set[Limit] = set()
+        self._goes_on = False
+
+    def begin(self, limit: Limit, loop: asyncio.AbstractEventLoop) -> None:
+        self._limits.add(limit)
+        if not self._goes_on:
+            self._goes_on = True
+            loop.call_later(_STEP_S, self._step)
+
+    def end(self, limit: Limit) -> None:
+        self._limits.discard(limit)
+
+    def _step(self) -> None:
+        for limit in tuple(self._limits):
+            limit.passed()
+        self._goes_on = bool(self._limits)
+        if self._goes_on:
+            asyncio.get_running_loop().call_later(_STEP_S, self._step)
+
+
+_steps: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Steps]] = WeakKeyDictionary()
+
+
+def _steps_of(loop: asyncio.AbstractEventLoop) -> _Steps:
+    steps = _steps.get(loop)
+    if steps is None:
+        steps = _steps[loop] = _Steps()
+    return steps

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,3 +194,79 @@ async def test_an_answer_does_not_wait_for_what_is_slow_to_be_stored(tmp_path: P
     held.set()
     assert await next_one == BODY
     await results.close()
+
+
+async def test_a_limit_ends_in_a_timeout_and_a_cancellation_stays_one() -> None:
+    async def waiting() -> None:
+        async with Limit(PATIENCE_S):
+            await asyncio.sleep(PATIENCE_S)
+
+    with pytest.raises(TimeoutError):
+        async with Limit(0.02):
+            await asyncio.sleep(PATIENCE_S)
+    stopped = asyncio.create_task(waiting())
+    await asyncio.sleep(0)
+    stopped.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopped
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_whoever_is_cancelled_just_when_its_time_is_over_is_cancelled() -> None:
+    inside = asyncio.Event()
+
+    async def waiting() -> None:
+        async with Limit(0.001):
+            inside.set()
+            time.sleep(0.02)  # its time is over when the loop goes on
+            await asyncio.sleep(PATIENCE_S)
+
+    stopped = asyncio.create_task(waiting())
+    await inside.wait()
+    while not stopped.cancelling():
+        await asyncio.sleep(0)
+    stopped.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopped
+
+
+async def test_limits_share_one_timer_and_each_ends_at_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timers = asyncio.get_running_loop(), 0
+    later = loop.call_later
+
+    def counted(*given: Any, **named: Any) -> asyncio.TimerHandle:
+        nonlocal timers
+        timers += 1
+        return later(*given, **named)
+
+    async def over(seconds: float) -> float:
+        began = loop.time()
+        with pytest.raises(TimeoutError):
+            async with Limit(seconds):
+                await asyncio.get_running_loop().create_future()
+        return loop.time() - began
+
+    monkeypatch.setattr(loop, "call_later", counted)
+    for _ in range(200):
+        async with Limit(PATIENCE_S):
+            pass
+    assert timers == 1
+    monkeypatch.undo()
+    short, long = await asyncio.gather(over(0.02), over(0.2))
+    assert 0.02 <= short < long
+    assert long >= 0.2
+
+
+async def test_only_a_task_has_a_limit() -> None:
+    told = asyncio.get_running_loop().create_future()
+
+    def outside() -> None:
+        try:
+            Limit(PATIENCE_S).__aenter__().send(None)
+        except RuntimeError as error:
+            told.set_result(str(error))
+
+    asyncio.get_running_loop().call_soon(outside)
+    assert "only a task" in await told
