@@ -5,7 +5,7 @@ FROM ${PYTHON_IMAGE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 COPY deploy/requirements-*.lock ./
-# Datasets whose tables lie in BigQuery: --build-arg EXTRAS=bigquery; with MCP servers: --build-arg EXTRAS=mcp; with traces: --build-arg EXTRAS=otel
+# Datasets whose tables lie in BigQuery: --build-arg EXTRAS=bigquery; with MCP servers: mcp; with traces: otel; a ledger on a server: postgresql
 ARG EXTRAS=
 # Arrow Flight, headers and other people's tests are a tenth of the image and never loaded.
 RUN python -m venv /opt/dataset-agent \

@@ -110,6 +110,7 @@ lock: setup ## the locks, from pyproject.toml; `make lock UPGRADE=--upgrade` for
 	$(COMPILE) --constraint requirements.lock --extra bigquery pyproject.toml -o deploy/requirements-runtime-bigquery.lock
 	$(COMPILE) --constraint requirements.lock --extra mcp pyproject.toml -o deploy/requirements-runtime-mcp.lock
 	$(COMPILE) --constraint requirements.lock --extra otel pyproject.toml -o deploy/requirements-runtime-otel.lock
+	$(COMPILE) --constraint requirements.lock --extra postgresql pyproject.toml -o deploy/requirements-runtime-postgresql.lock
 	echo 'hatchling' | $(COMPILE) --constraint requirements.lock - -o deploy/requirements-build.lock
 	$(COMPILE) --python-version 3.11 tests/bigquery/requirements-emulator.in -o tests/bigquery/requirements-emulator.lock
 	$(COMPILE) --python-version 3.11 --no-deps benchmarks/requirements-redisvl.in -o benchmarks/requirements-redisvl.lock

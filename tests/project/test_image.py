@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RUNTIME = "requirements-runtime"
 # Extras that an image can have, by their lock: the others are for tests.
 IN_IMAGES = {"": f"{RUNTIME}.lock", "bigquery": f"{RUNTIME}-bigquery.lock", "mcp": f"{RUNTIME}-mcp.lock",
-             "otel": f"{RUNTIME}-otel.lock"}  # fmt: skip
+             "otel": f"{RUNTIME}-otel.lock", "postgresql": f"{RUNTIME}-postgresql.lock"}  # fmt: skip
 # The image's platform; the rest is the interpreter's that runs the tests.
 LINUX = {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "python_version": "3.13",
          "python_full_version": "3.13.0"}  # fmt: skip
