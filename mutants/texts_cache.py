@@ -22,6 +22,7 @@ _DERIVING: Final = (
     Text(_ROLLUP, "rows that are not asked for", "rows = [row for row in rows if chosen(row[place])]", "chosen(None)"),
     Text(_ROLLUP, "a grain that is kept", "if kept != shown:", "if False:"),
     Text(_ROLLUP, "digits of a sum", "localcontext(Context(prec=_DIGITS))", "localcontext(Context(prec=28))"),
+    Text(_ROLLUP, "a sum beyond its type", "except (OverflowError, pa.ArrowInvalid):", "except pa.ArrowInvalid:"),
     Text(_ROLLUP, "a mean that is cut off", "(2 * abs(units) // count + 1) // 2", "abs(units) // count"),
     Text(_ROLLUP, "rows in another order", "reverse=term.descending", "reverse=False"),
     Text(_ROLLUP, "NULL at the other end", "if term.nulls_first else", "if not term.nulls_first else"),

@@ -151,7 +151,10 @@ def summed(*given: dict[str, Any], per: str = "none") -> dict[str, Any] | None:
 def test_a_sum_beyond_its_type_is_left_to_the_engine() -> None:
     assert summed({"n": 2**63 - 2}, {"n": 1}) is not None
     assert summed({"n": 2**63 - 1}, {"n": 1}) is None
-    assert summed({"total": Decimal(9 * 10**28)}, {"total": Decimal(9 * 10**27)}) is not None
+    assert summed({"n": 2**63 - 1}, {"n": 2**63 - 1}) is None
+    most = Decimal("99999999999999999999999999999.999999998")
+    assert summed({"total": most}, {"total": Decimal("0.000000001")}) is not None
+    assert summed({"total": most}, {"total": Decimal("0.000000002")}) is None
     assert summed({"total": Decimal(9 * 10**28)}, {"total": Decimal(10**28)}) is None
     assert summed({"total": Decimal(-9 * 10**28)}, {"total": Decimal(-(10**28))}) is None
 
