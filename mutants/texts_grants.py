@@ -59,6 +59,24 @@ _DISCOVERED: Final = (
     Text("root_agent/catalogue.py", "the name of a hidden dataset", " if offer.public is not None}", "}"),
 )
 
+_ADMITTED: Final = "control_plane/discovery_admitted.py"
+_PERMITTED: Final = (
+    Text(_ADMITTED, "what the policies refuse", "= decision.reason not in _MAY_NOT", "= True"),
+    Text(
+        _ADMITTED,
+        "a policy server that is waited for again and again",
+        "self._undecided = self._undecided or ",
+        "self._undecided = False and ",
+    ),
+    Text(_ADMITTED, "policies that are asked about everything", "most = max(limit, MAX_LOOKED_AT)", "most = 10**6"),
+    Text(
+        "root_agent/ask.py",
+        "a world that was replaced meanwhile",
+        "return replace(asking, world=world, principal=",
+        "return replace(asking, principal=",
+    ),
+)
+
 _KNOWN: Final = "grants/state_known.py"
 _STAMP: Final = "stamp = (version, self.connection.total_changes, modified)"
 _KNOWLEDGE: Final = (
@@ -67,4 +85,4 @@ _KNOWLEDGE: Final = (
     Text(_KNOWN, "a file that was written past SQLite", _STAMP, _STAMP.replace("modified", "0")),
 )
 
-GRANTS: Final = (*_STATE, *_KNOWLEDGE, *_DISCOVERED)
+GRANTS: Final = (*_STATE, *_KNOWLEDGE, *_DISCOVERED, *_PERMITTED)
