@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from contract.key_ring import KeyRing
 from contract.verdict import NotGranted, Reason
 from evidence import ledger as ledger_module
-from evidence import writer_client
+from evidence import writer_client, writer_process
 from evidence.checkpoint import Receipt
 from evidence.entry import plain
 from evidence.frames import LOST, Frames, InvalidFrame, framed, read_reply, read_request, reply, request
@@ -349,17 +350,21 @@ def _runs(process: int) -> bool:
     return state not in "ZX"
 
 
-def test_a_writer_that_dies_at_once_is_started_ever_more_rarely() -> None:
-    place = WriterProcess([sys.executable, "-c", "import sys; sys.exit(3)"])
-    pids = set()
+def test_a_writer_that_dies_at_once_is_started_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(writer_process, "time", SimpleNamespace(monotonic=lambda: now))
+    place = WriterProcess(["false"])
+    started: dict[int | None, float] = {}
     try:
-        for _ in range(20):
+        for _ in range(32):
             place.ensure()
-            pids.add(place.pid)
-            time.sleep(0.01)
-        assert len(pids) == 1
+            started.setdefault(place.pid, now - 100.0)
+            assert place._process is not None
+            place._process.wait(30)
+            now += 0.5
     finally:
         place.close()
+    assert list(started.values()) == [0.0, 0.5, 1.5, 3.5, 7.5, 15.5]
     assert not place.address.parent.exists()
 
 
