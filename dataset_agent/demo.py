@@ -34,6 +34,9 @@ from root_agent.asking import Answer
 QUESTION = "Compare the recovery of batches B001 and B002"
 _INDENT: Final = 4
 PARAPHRASE = "How does the recovery of batch B001 compare with B002?"
+_HIT_TRIES: Final = 3
+_HIT_PAUSE_S: Final = 1.0
+"""No call waits long for the cache: on a busy machine one may be answered without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +127,12 @@ async def _ask(
     reason: Reason | None = None,
     again: str = "",
 ) -> Answer:
-    answer, shown = await answer_to(settings, principal, {"question": question})
-    ok = answer.verdict is verdict and _as_meant(answer, shown, cache, reason)
+    for left in reversed(range(_HIT_TRIES if cache == "HIT" else 1)):
+        answer, shown = await answer_to(settings, principal, {"question": question})
+        ok = answer.verdict is verdict and _as_meant(answer, shown, cache, reason)
+        if ok or not left:
+            break
+        await asyncio.sleep(_HIT_PAUSE_S)
     story.tell(f"{principal} asks: {question}" + (f" ({again})" if again else ""), _outcome(answer, shown), ok)
     return answer
 
