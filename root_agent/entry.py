@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import App
@@ -15,7 +15,6 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
 from contract.about import about
-from contract.call import RESULT_MEDIA_TYPE
 from contract.errors import Category, Component, DatasetAgentError
 from contract.identity import try_execution_identity
 from contract.ids import SessionId
@@ -35,7 +34,7 @@ from root_agent.plugin import DatasetPolicyPlugin, open_runner
 from root_agent.quotas import limit, too_many
 from root_agent.service import Service
 from root_agent.traced import ending, traced
-from root_agent.wanted import Wanted
+from root_agent.wanted import Asked, Wanted
 from root_agent.workflow import Nodes, build_workflow
 
 log = logging.getLogger(__name__)
@@ -85,52 +84,14 @@ class RootAgent:
         self._sessions = InMemorySessionService()
         self._runner = open_runner(build_app(lambda: self.service, self._desk, service.analytics), self._sessions)
 
-    async def ask(
-        self,
-        person_token: str | None,
-        *,
-        question: object = None,
-        call: object = None,
-        media_type: str = RESULT_MEDIA_TYPE,
-        task: object = None,
-        watch: Watch | None = None,
-        zone: object = None,
-        max_age_s: object = None,
-        schema_version: object = None,
-        via: object = None,
-    ) -> Answer:
+    async def ask(self, person_token: str | None, *, watch: Watch | None = None, **asked: Unpack[Asked]) -> Answer:
         """Ask on behalf of the person an identity token stands for.
 
         Raises as ``ask_for``, and ``DatasetAgentError`` UNAUTHENTICATED or UNAVAILABLE.
         """
-        person = await self.service.person(person_token)
-        return await self.ask_for(
-            person,
-            question=question,
-            call=call,
-            media_type=media_type,
-            task=task,
-            watch=watch,
-            zone=zone,
-            max_age_s=max_age_s,
-            schema_version=schema_version,
-            via=via,
-        )
+        return await self.ask_for(await self.service.person(person_token), watch=watch, **asked)
 
-    async def ask_for(
-        self,
-        person: RequestContext,
-        *,
-        question: object = None,
-        call: object = None,
-        media_type: str = RESULT_MEDIA_TYPE,
-        task: object = None,
-        watch: Watch | None = None,
-        zone: object = None,
-        max_age_s: object = None,
-        schema_version: object = None,
-        via: object = None,
-    ) -> Answer:
+    async def ask_for(self, person: RequestContext, *, watch: Watch | None = None, **asked: Unpack[Asked]) -> Answer:
         """Ask on behalf of a verified person.
 
         ``question`` is text; ``call`` a mapping with dataset, capability and arguments, and
@@ -141,8 +102,9 @@ class RootAgent:
         ``a2a`` or ``mcp``, or as the publisher prefers. Raises ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
         await limit(person, self.service)
-        where = self.service.zone if zone is None else zone
-        wanted = Wanted.of(question, call, media_type, task, where, max_age_s, schema_version, via)
+        if asked.get("zone") is None:
+            asked["zone"] = self.service.zone
+        wanted = Wanted.of(**asked)
         with self.service.traces.begin("ask", Kind.INTERNAL):
             asking = _asking(person, wanted, SessionId.generate(), watch)
             self._desk.open(asking)
@@ -214,30 +176,12 @@ class RootAgent:
 
 
 async def ask(
-    service: Service,
-    person_token: str | None,
-    *,
-    question: object = None,
-    call: object = None,
-    media_type: str = RESULT_MEDIA_TYPE,
-    task: object = None,
-    watch: Watch | None = None,
-    zone: object = None,
-    via: object = None,
+    service: Service, person_token: str | None, *, watch: Watch | None = None, **asked: Unpack[Asked]
 ) -> Answer:
     """One question through a root agent of its own; see ``RootAgent.ask``."""
     root = RootAgent(service)
     try:
-        return await root.ask(
-            person_token,
-            question=question,
-            call=call,
-            media_type=media_type,
-            task=task,
-            watch=watch,
-            zone=zone,
-            via=via,
-        )
+        return await root.ask(person_token, watch=watch, **asked)
     finally:
         await root.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from zoneinfo import ZoneInfo
 
 from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, RESULT_MEDIA_TYPE, encode_call
@@ -28,6 +28,19 @@ class TypedCall:
     def encode(self) -> bytes:
         """The bytes of the single ``raw`` part. Integers of any size survive."""
         return encode_call(self.dataset, self.capability, self.arguments)
+
+
+class Asked(TypedDict, total=False):
+    """What comes in with an asking, as it came: ``Wanted`` says what each is, and checks it."""
+
+    question: object
+    call: object
+    media_type: str
+    task: object
+    zone: object
+    max_age_s: object
+    schema_version: object
+    via: object
 
 
 @dataclass(frozen=True, slots=True)
