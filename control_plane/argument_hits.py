@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -93,15 +94,15 @@ def _number_shape(unit: str | None) -> re.Pattern[str]:
 
 
 def _is_within(hit: Hit, asked: Sequence[Word], phrases: Iterable[tuple[str, ...]]) -> bool:
-    text = tuple(word.stem for word in asked)
-    size = sum(hit.start <= word.start < hit.end for word in asked)
+    """Whether the words of a hit are some of a phrase that is said there."""
+    first = bisect_left(asked, hit.start, key=lambda word: word.start)
+    size = bisect_left(asked, hit.end, lo=first, key=lambda word: word.start) - first
     return any(
-        text[at : at + len(phrase)] == phrase
-        and asked[at].start <= hit.start
+        tuple([word.stem for word in asked[at : at + len(phrase)]]) == phrase
         and hit.end <= asked[at + len(phrase) - 1].end
         for phrase in phrases
         if len(phrase) > size
-        for at in range(len(text) - len(phrase) + 1)
+        for at in range(max(0, first - len(phrase) + 1), first + 1)
     )
 
 

@@ -7,7 +7,7 @@ fill, stays open and is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -21,6 +21,7 @@ from control_plane.flags import flag_hits
 from control_plane.memo_terms import COMPARISONS
 from control_plane.period_hits import Said, find_periods, said_of_time
 from control_plane.strays import shown_pattern, strays_of, unfit
+from control_plane.stretches import Stretches
 from control_plane.words import stems, words
 
 _LOWER: Final = "above over more greater exceeding least minimum min from since after starting beginning between"
@@ -109,13 +110,15 @@ def _of_shape(
     phrases = [] if capability is None else [stems(text) for text in (*capability.keywords, capability.name)]
     claims = [hits_of(question, asked, group[0], zone, now, phrases) for group in groups]
     said = list(said_of_time(question)) if with_time else []
+    times = Stretches(said)
     claims = [
-        [hit for hit in hits if not (group[0].type in NUMERIC and _is_dated(hit, said))]
+        [hit for hit in hits if not (group[0].type in NUMERIC and _is_dated(hit, times))]
         for group, hits in zip(groups, claims, strict=True)
     ]
     taken = [hit for hits in claims for hit in hits]
-    said = [item for item in said if not (item.is_bare and any(item.overlaps(hit.start, hit.end) for hit in taken))]
-    said = [replace(item, is_clear=item.is_clear and not _is_shared(item, taken)) for item in said]
+    filled_by = Stretches(taken)
+    said = [item for item in said if not (item.is_bare and any(True for _ in filled_by.over(item.start, item.end)))]
+    said = [replace(item, is_clear=item.is_clear and not _is_shared(item, filled_by)) for item in said]
     strays = strays_of(question, [*taken, *(Hit(None, item.start, item.end) for item in said)])
     values: dict[str, Any] = {}
     unsettled: set[str] = set()
@@ -162,15 +165,16 @@ def _of_shape(
     return found, [(hit.start, hit.end) for hit in taken], said
 
 
-def _is_dated(hit: Hit, said: Sequence[Said]) -> bool:
+def _is_dated(hit: Hit, times: Stretches[Said]) -> bool:
     """Whether a number is part of a time that nothing but a time can be."""
-    return any(not item.is_weak and item.start <= hit.start and hit.end <= item.end for item in said)
+    around = times.over(hit.start, hit.end)
+    return any(not item.is_weak and item.start <= hit.start and hit.end <= item.end for item in around)
 
 
-def _is_shared(item: Said, taken: Sequence[Hit]) -> bool:
+def _is_shared(item: Said, taken: Stretches[Hit]) -> bool:
     """Whether what speaks of time may as well be a value of another kind."""
     size = item.end - item.start
-    return any(item.overlaps(hit.start, hit.end) and (item.is_weak or hit.end - hit.start >= size) for hit in taken)
+    return any(item.is_weak or hit.end - hit.start >= size for hit in taken.over(item.start, item.end))
 
 
 def _problem(
@@ -207,19 +211,14 @@ def _groups(parameters: Sequence[Parameter]) -> list[list[Parameter]]:
 
 def _uncontested(claims: Sequence[list[Hit]]) -> list[list[Hit]]:
     """Hits that no other group claims with an equal or a longer stretch of the question."""
+    found = [Stretches(hits) for hits in claims]
 
-    def contested(hit: Hit, others: Iterable[Hit]) -> bool:
+    def contested(hit: Hit, number: int) -> bool:
         size = hit.end - hit.start
-        return any(o.start < hit.end and hit.start < o.end and o.end - o.start >= size for o in others)
+        others = (other for n, held in enumerate(found) if n != number for other in held.over(hit.start, hit.end))
+        return any(other.end - other.start >= size for other in others)
 
-    return [
-        [
-            hit
-            for hit in hits
-            if not contested(hit, (other for n, found in enumerate(claims) if n != number for other in found))
-        ]
-        for number, hits in enumerate(claims)
-    ]
+    return [[hit for hit in hits if not contested(hit, number)] for number, hits in enumerate(claims)]
 
 
 def _assign(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -85,9 +86,10 @@ def _said(
     asked: Sequence[Word], descriptor: DatasetDescriptor, capability: DatasetCapability
 ) -> tuple[Sequence[Word], bool]:
     known = frozenset(stems(" ".join((descriptor.dataset, *descriptor.schemas, *capability.keywords, capability.name))))
+    unknown = [at for at, word in enumerate(asked) if not (word.is_stop or word.stem in known)]
     for number, word in enumerate(asked):
         if word.stem in LINK_STEMS:
-            tail = _tail(asked[number + 1 :], known)
+            tail = _tail(asked, number + 1, unknown, known)
             if tail:
                 return tail, True
     left = [at for at, word in enumerate(asked) if _is_telling(word, known)]
@@ -138,18 +140,14 @@ def is_polar(text: FreeText) -> bool:
     return bool(text.problem) and any(word.text.casefold() in POLAR for word in words(text.value))
 
 
-def _tail(words_after: Sequence[Word], known: frozenset[str]) -> Sequence[Word]:
-    """What follows a link, unless that is only the dataset's own words (*for batches with …*)."""
+def _tail(asked: Sequence[Word], start: int, unknown: Sequence[int], known: frozenset[str]) -> Sequence[Word]:
+    """What follows a link, unless that is only the dataset's own words (*for batches with …*).
 
-    def accounted(word: Word) -> bool:
-        return word.is_stop or word.stem in known
-
-    own = next((number for number, word in enumerate(words_after) if not accounted(word)), len(words_after))
-    if own == len(words_after) or words_after[own].stem in LINK_STEMS:
+    ``start`` is behind the link; ``unknown`` is where words stand that neither the dataset nor the language accounts for.
+    """
+    own = bisect_left(unknown, start)
+    if own == len(unknown) or asked[unknown[own]].stem in LINK_STEMS:
         return ()
-    start, end = 0, len(words_after)
-    while words_after[start].is_stop and words_after[start].stem not in known:
+    while asked[start].is_stop and asked[start].stem not in known:
         start += 1
-    while accounted(words_after[end - 1]):
-        end -= 1
-    return words_after[start:end]
+    return asked[start : unknown[-1] + 1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from contract.schema import Parameter
-from control_plane.argument_hits import Hit
+from control_plane.stretches import Stretch, Stretches
 
 _SHOWN_PATTERN: Final = 60
 _MAX_STRAYS: Final = 4
@@ -15,12 +15,13 @@ _STRAY: Final = re.compile(r"(?<![\w.-])(?=[A-Za-z_-]*\d)[A-Za-z0-9][A-Za-z0-9_-
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def strays_of(question: str, hits: Sequence[Hit]) -> tuple[str, ...]:
+def strays_of(question: str, hits: Iterable[Stretch]) -> tuple[str, ...]:
     """The words of the question that look like identifiers and were taken for no parameter, in order and each once."""
+    taken = Stretches(hits)
     found = dict.fromkeys(
         match.group()
         for match in _STRAY.finditer(question)
-        if not any(hit.start < match.end() and match.start() < hit.end for hit in hits)
+        if not any(True for _ in taken.over(match.start(), match.end()))
     )
     return tuple(found)[:_MAX_STRAYS]
 
