@@ -113,7 +113,7 @@ class Settings(BaseSettings):
     )
     memo_max_bytes: int = Field(default=16 * 2**20, ge=2**20, description="Bound of the SQLite file it remembers in.")
 
-    policy_url: str | None = Field(default=None, description="Policy server base URL; default: evaluate in process.")
+    policy_url: _Url | None = Field(default=None, description="Policy server base URL; default: evaluate in process.")
     policy_budget: float = Field(default=0.25, gt=0, le=10, description="Evaluator budget in seconds.")
     approval_ttl: float = Field(
         default=86_400.0,

@@ -36,7 +36,21 @@ def read_settings(**given: Any) -> Settings:
         raise _invalid(str(error)) from None
     if settings.home.exists() and not settings.home.is_dir():
         raise _invalid(f"{PREFIX}HOME names {settings.home}, which is no folder: name one")
+    if settings.ledger_url is not None:
+        _check_ledger(settings.ledger_url.get_secret_value())
     return settings
+
+
+def _check_ledger(url: str) -> None:
+    """Whether the form is a server's; what must be installed to reach it is said where it is opened."""
+    try:
+        from evidence.postgres_place import check_url
+    except ImportError:
+        return
+    try:
+        check_url(url)
+    except ValueError as why:
+        raise _invalid(f"correct or unset {PREFIX}LEDGER_URL: {why}") from None
 
 
 def datasets_problem(settings: Settings) -> str | None:

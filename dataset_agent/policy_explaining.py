@@ -22,7 +22,7 @@ from dataset_agent.console import EXIT_OF, AsJson, note, print_json, progress
 from dataset_agent.dataset_warnings import unmet
 from dataset_agent.policy_display import show_explanation
 from dataset_agent.policy_testing import EvaluatorUrl
-from dataset_agent.policy_world import PolicyWorld, asking, open_policy_world
+from dataset_agent.policy_world import PolicyWorld, asking, open_policy_world, server_of
 from grants.trust import load_trust
 from queries.bind import bind
 from queries.template import Template, TemplateError
@@ -68,7 +68,7 @@ def explain(
     if stated_version is not None:
         stated |= {"stated_policy_version": stated_version, "accepted_policy_versions": _accepted(settings)}
     with progress("explaining"):
-        world = open_policy_world(settings, versions, evaluator or (None if versions else settings.policy_url))
+        world = open_policy_world(settings, versions, server_of(settings, versions, evaluator))
         request = replace(world.request(as_, dataset, capability, world.in_force, time.time()), **stated)
         explained = asyncio.run(_explained(world, request))
     after = [_after(world, request, one, arg) for one in explained]

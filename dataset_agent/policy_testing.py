@@ -24,7 +24,7 @@ from control_plane.policy_table import Expected, Table, read_table
 from control_plane.policy_trace import State, trace
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, note, plain, print_json, progress, say
-from dataset_agent.policy_world import PolicyWorld, asking, expected_file, open_policy_world
+from dataset_agent.policy_world import PolicyWorld, asking, expected_file, open_policy_world, server_of
 
 EvaluatorUrl = Annotated[
     str | None,
@@ -110,8 +110,7 @@ def _is_ok(reports: tuple[TableReport, ...], coverage: bool) -> bool:
 async def _tested(
     settings: Settings, file: Path | None, versions: list[str], evaluator: str | None
 ) -> tuple[Path, tuple[TableReport, ...]]:
-    url = evaluator or (None if versions else settings.policy_url)
-    world = open_policy_world(settings, versions, url)
+    world = open_policy_world(settings, versions, server_of(settings, versions, evaluator))
     path = file or expected_file(settings.datasets / "policies")
     if not path.exists():
         raise DatasetAgentError(

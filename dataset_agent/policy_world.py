@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from contract.errors import DatasetAgentError
+from contract.address import UnsafeUrl, plain_url, secure_url
+from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from control_plane.admission import AdmissionRequest, EvaluatorFailure, ask_policies
 from control_plane.cedar_versions import find_versions
@@ -63,14 +64,32 @@ class PolicyWorld:
         return tuple(sorted({person.principal_class for person in self.directory.by_name.values()}))
 
 
+def server_of(settings: Settings, versions: Sequence[str], evaluator: str | None) -> str | None:
+    """The policy server to ask: the one of ``--evaluator``, else that of the settings, where no version is asked for.
+
+    Raises INVALID_INPUT for an option that is no address to ask at.
+    """
+    if evaluator is None:
+        return None if versions else settings.policy_url
+    try:
+        (plain_url if settings.private_network else secure_url)(evaluator)
+    except UnsafeUrl as why:
+        raise _fault(Category.INVALID_INPUT, "evaluator", f"--evaluator cannot be asked: {why}") from None
+    return evaluator
+
+
 def open_policy_world(settings: Settings, versions: Sequence[str], url: str | None) -> PolicyWorld:
     """The world of the datasets folder. ``versions`` are those to decide by, none: the one in force; ``all`` is every one.
 
-    ``url`` is of a policy server that is asked instead. Raises CONFIGURATION as a start would.
+    ``url`` is of a policy server that is asked instead. Raises CONFIGURATION as a start would, and NOT_FOUND for a
+    version that is not there.
     """
     folder = settings.datasets / "policies"
     found = find_versions(folder)
     wanted = list(found.folders) if list(versions) == ["all"] else list(dict.fromkeys(versions)) or [found.current]
+    if unknown := [version for version in wanted if versions and version not in found.folders]:
+        known = ", ".join(found.folders)
+        raise _fault(Category.NOT_FOUND, "version", f"there is no policy version {unknown[0]}; known: {known}")
     return PolicyWorld(
         directory=load_directory(settings.datasets / "principals.yaml"),
         registry=load_registry(settings.datasets),
@@ -110,3 +129,7 @@ def expected_file(folder: Path) -> Path:
     found = find_versions(folder)
     beside = found.folders[found.current] / EXPECTED
     return beside if beside.exists() else folder / EXPECTED
+
+
+def _fault(category: Category, what: str, message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.COMMAND, category, f"command.policy.{what}", message)

@@ -66,6 +66,13 @@ def test_usage_is_one_line_that_names_the_help(command: CommandLine, arguments: 
             "redis://h:port",
             "correct or unset DATASET_AGENT_CACHE_URL: it must name servers as HOST or HOST:PORT",
         ),
+        ("POLICY_URL", "opa:8181", "correct or unset DATASET_AGENT_POLICY_URL: it must start with https:// or http://"),
+        (
+            "LEDGER_URL",
+            "mysql://h/x",
+            "correct or unset DATASET_AGENT_LEDGER_URL: a ledger's URL begins with postgresql",
+        ),
+        ("LEDGER_URL", "postgresql:///x", "correct or unset DATASET_AGENT_LEDGER_URL: it must say its host"),
         ("QUERY_MEMORY", "lots", "correct or unset DATASET_AGENT_QUERY_MEMORY: String should match pattern"),
         ("HOME", "/dev/null", "DATASET_AGENT_HOME names /dev/null, which is no folder"),
         ("DATASETS", "/no/such/folder", "DATASET_AGENT_DATASETS names /no/such/folder, which is no folder"),
@@ -94,6 +101,9 @@ def test_a_folder_of_one_dataset_is_no_datasets_folder(command: CommandLine, arg
 
 def test_no_password_of_a_bad_address_is_shown(command: CommandLine) -> None:
     run = command("doctor", STATE_URL="postgres://:hush@h/x", CACHE_URL="redis://:hush@h:x")
+    assert run.code == 2
+    assert "hush" not in run.line
+    run = command("doctor", LEDGER_URL="postgresql://u:hush@db.example/x")
     assert run.code == 2
     assert "hush" not in run.line
     with pytest.raises(ValidationError) as stop:

@@ -169,9 +169,18 @@ def test_several_versions_are_explained_beside_one_another(command: Command, wor
     assert (code, told) == (3, [("2026.09.01", "AD-POL-006", True), ("2026.10.01", "BPD-DATA-009", False)])
     _, _, err = command("explain", *call, "--policy-version", "all")
     assert "the versions decide differently" in err
-    code, _, err = command("explain", *call, "--policy-version", "7")
-    assert code == 1
-    assert "error: policies: there is no version 7: 2026.09.01, 2026.10.01" in err
+
+
+@pytest.mark.parametrize("words", [("explain", "search", "--as", "analyst", *CALL), ("test",)])
+def test_a_version_or_a_policy_server_that_cannot_be_asked_is_wrong_usage(
+    command: Command, world: Path, words: tuple[str, ...]
+) -> None:
+    _in_versions(world)
+    told = command(*words, "--policy-version", "7")
+    assert told == (2, "", "error: there is no policy version 7; known: 2026.09.01, 2026.10.01\n")
+    code, out, err = command(*words, "--evaluator", "http://policy.example")
+    assert (code, out) == (2, "")
+    assert err == "error: --evaluator cannot be asked: it must start with https://; http:// is for loopback only\n"
 
 
 def test_a_policy_server_is_asked_where_it_is_named(command: Command) -> None:
