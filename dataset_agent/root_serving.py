@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contract.address import is_loopback
 from contract.errors import Category, Component, DatasetAgentError
@@ -14,20 +14,25 @@ from dataset_agent.configuration import check_user
 from dataset_agent.console import note
 from dataset_agent.evidence_commands import Side, ledger_path
 from dataset_agent.process import address_of, bind_port, serve_app
-from dataset_agent.serve_options import Host, LogFormat, Port, ReadyJson, announce, served_settings
-from root_agent.app import build_app
-from root_agent.opening import close_service, open_service, reload_service
-from root_agent.service import Service
+from dataset_agent.serve_options import Host, LogFormat, Port, ReadyJson, announce, begin, served_settings
+
+if TYPE_CHECKING:
+    from root_agent.service import Service
 
 
 def root(port: Port = 8800, host: Host = None, log_format: LogFormat = None, as_json: ReadyJson = False) -> None:
     """Serve the root agent to applications: POST /ask with a person's bearer token."""
-    asyncio.run(_root(served_settings(host=host, log_format=log_format), port, as_json))
+    settings = served_settings(host=host, log_format=log_format)
+    begin(f"loading the root agent, and the policies and principals of {settings.datasets}")
+    asyncio.run(_root(settings, port, as_json))
 
 
 async def _root(settings: Settings, port: int, as_json: bool) -> None:
     check_user(settings, ledger_path(settings, Side.ROOT))
     with closing(bind_port(settings.host, port)) as listener:
+        from root_agent.app import build_app  # ADK takes seconds to load: a port that is taken is told before
+        from root_agent.opening import open_service
+
         service = open_service(settings)
         await _ready_for_people(settings, service)
         world = RootWorld(settings, service)
@@ -44,8 +49,11 @@ async def _root(settings: Settings, port: int, as_json: bool) -> None:
 
 async def _ready_for_people(settings: Settings, service: Service) -> None:
     """Raises CONFIGURATION where nobody could ever be verified. A provider that is away is waited for by nobody."""
+    from root_agent.opening import close_service
+
     provider = service.identity_provider
     if provider is not None:
+        note(f"reading the keys of {provider.provider.issuer} …")
         if not await provider.warm(service.clock()):
             note(f"the keys of {provider.provider.issuer} cannot be read yet: requests are answered 503 until they can")
     elif not settings.development_issuer:
@@ -78,6 +86,8 @@ class RootWorld:
             await self._reload()
 
     async def _reload(self) -> None:
+        from root_agent.opening import reload_service
+
         try:
             await reload_service(self._settings, self._service)
         except DatasetAgentError as error:

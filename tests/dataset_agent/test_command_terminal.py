@@ -127,11 +127,20 @@ def test_a_call_asks_for_what_it_misses_and_completes_the_task(agent: RunningAge
     assert (asked, granted, in_task) == ("ARGUMENTS_MISSING", "PRINCIPAL_AUTHORIZED", in_same)
 
 
+@pytest.mark.parametrize(
+    ("words", "loads"),
+    [
+        (("serve",), "loading the dataset agent and the datasets of"),
+        (("root",), "loading the root agent, and the policies and principals of"),
+        (("policy", "serve"), "loading the policies of"),
+    ],
+    ids=["serve", "root", "policy"],
+)
 def test_a_start_says_at_once_what_it_loads_and_a_taken_port_before_it_is_loaded(
-    agent: RunningAgent, command: CommandLine
+    agent: RunningAgent, command: CommandLine, words: tuple[str, ...], loads: str
 ) -> None:
-    with at_terminal(command, "serve", "--port", agent.url.rpartition(":")[2]) as terminal:
-        terminal.until("loading the dataset agent and the datasets of")
+    with at_terminal(command, *words, "--port", agent.url.rpartition(":")[2]) as terminal:
+        terminal.until(loads)
         terminal.until("cannot listen on")
         assert terminal.end()[0] == 1
 

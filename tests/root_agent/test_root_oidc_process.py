@@ -187,7 +187,9 @@ def test_a_provider_that_is_away_at_the_start_is_503_and_readiness_says_so(setti
         nobody.bind(("127.0.0.1", 0))
         issuer = f"http://127.0.0.1:{nobody.getsockname()[1]}/realm"
         with served("root", **settings | {"OIDC_ISSUER": issuer}) as root:
-            assert any(f"the keys of {issuer} cannot be read yet" in line for line in root.said)
+            told = [line.strip() for line in root.said if issuer in line]
+            assert told[0] == f"reading the keys of {issuer} …"
+            assert f"the keys of {issuer} cannot be read yet" in told[-1]
             answer = post(root, token(now=time.time(), iss=issuer))
             ready = httpx.get(f"{root.url}/readyz")
             nobody_named = post(root, None)
