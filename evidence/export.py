@@ -97,20 +97,29 @@ def is_export(path: Path) -> bool:
 def read_export(path: Path) -> Iterator[Checkpoint | Beginning | Entry | Leaves]:
     """The checkpoint, what it stands on, then what it holds, unverified. Raises ``InvalidLedger``, ``NotALedger``."""
     with path.open("rb") as file:
-        try:
-            yield from _newest(_read(next(file)))
-        except (StopIteration, InvalidJson, InvalidReceipt) as error:
-            raise NotALedger("it begins with neither a database nor a checkpoint") from error
-        for number, line in enumerate(file):
-            yield _part(number, line)
+        newest, line = _first(file)
+        yield newest
+        if "begins" in line:
+            yield Beginning(_begins(line["begins"]))
+        for number, row in enumerate(file):
+            yield _part(number, row)
 
 
-def _newest(value: object) -> Iterator[Checkpoint | Beginning]:
-    if not isinstance(value, dict) or set(value) | {"begins"} != {"checkpoint", "begins"}:  # a receipt has one too
-        raise InvalidReceipt("not the first line of an export")
-    yield Checkpoint.from_json(value["checkpoint"])
-    if "begins" in value:
-        yield Beginning(_begins(value["begins"]))
+def checkpoint_of(path: Path) -> Checkpoint:
+    """The checkpoint that an export leads up to, unverified. Raises ``NotALedger``."""
+    with path.open("rb") as file:
+        return _first(file)[0]
+
+
+def _first(lines: Iterator[bytes]) -> tuple[Checkpoint, dict[str, Any]]:
+    """The newest checkpoint, and the members of the line that says it. Raises ``NotALedger``."""
+    try:
+        value = _read(next(lines))
+        if not isinstance(value, dict) or set(value) | {"begins"} != {"checkpoint", "begins"}:  # a receipt has one too
+            raise InvalidReceipt("not the first line of an export")
+        return Checkpoint.from_json(value["checkpoint"]), value
+    except (StopIteration, InvalidJson, InvalidReceipt) as error:
+        raise NotALedger("it begins with neither a database nor a checkpoint") from error
 
 
 def _begins(value: Any) -> Head:

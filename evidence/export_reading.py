@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evidence.checkpoint import Checkpoint
-from evidence.entry import Entry, Head, InvalidLedger
-from evidence.export import Beginning, Leaves, read_export
+from evidence.entry import Entry, Head
+from evidence.export import Beginning, Leaves, checkpoint_of, read_export
 from evidence.merkle import Frontier
 from evidence.row import COLUMNS
 
@@ -30,10 +30,7 @@ class ExportReading:
         return Head(newest, frontier)
 
     def checkpoint(self) -> Checkpoint:
-        newest = next(read_export(self.path), None)
-        if not isinstance(newest, Checkpoint):
-            raise InvalidLedger("the export does not begin with a checkpoint")
-        return newest
+        return checkpoint_of(self.path)
 
     def base(self) -> Head | None:
         return next((part.head for part in read_export(self.path) if isinstance(part, Beginning)), None)

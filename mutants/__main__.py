@@ -110,7 +110,8 @@ def judge(copy: Copy, mutant: Mutant, test: str | None, *, find: bool) -> Result
     if not find:
         return Result(mutant, test, None)
     for tests in searched(copy.root, mutant.path):
-        if (killer := copy.run(tests, mutant).killer) is not None:
+        killer = copy.run(tests, mutant).killer
+        if killer is not None and "::" in killer:  # a test that fails, and not a file that cannot be read or that hangs
             return Result(mutant, killer, killer)
     return Result(mutant, "every test that was tried", None)
 

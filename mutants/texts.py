@@ -7,6 +7,7 @@ from typing import Final
 from mutants.text import Text
 from mutants.texts_admission import ADMISSION
 from mutants.texts_cache import CACHE
+from mutants.texts_evidence import EVIDENCE
 from mutants.texts_grants import GRANTS
 from mutants.texts_mcp import MCP
 from mutants.texts_queries import QUERIES
@@ -19,6 +20,7 @@ from mutants.texts_walls import WALLS
 
 TEXTS: Final[tuple[Text, ...]] = (
     *ADMISSION,
+    *EVIDENCE,
     *MCP,
     *GRANTS,
     *QUERIES,
