@@ -14,6 +14,7 @@ from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.console import note, say, table
 from dataset_agent.next_steps import with_next
 from root_agent.asking import Answer
+from root_agent.doors import MCP
 
 _NUMBERS: Final = frozenset({"INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"})
 
@@ -111,7 +112,15 @@ def verdict_line(answer: Answer, shown: dict[str, Any]) -> str:
     spoke = remote.get("reason") == decision.reason and answer.document is None
     policy = f" by {decision.policy_id}" if decision.policy_id else ""
     where = " at the dataset agent" if spoke else ""
-    return with_next(f"{decision.verdict} {decision.reason}{policy}{where}: {why}", decision.reason, elsewhere=spoke)
+    line = f"{decision.verdict} {decision.reason}{policy}{where}: {why}"
+    return with_next(line, decision.reason, elsewhere=spoke, no_tool=not spoke and _is_no_tool(answer))
+
+
+def _is_no_tool(answer: Answer) -> bool:
+    """Whether no policy refuses the capability: it was admitted, and is no tool of the MCP server that was asked for."""
+    decision = answer.decision
+    named_mcp = answer.asking.wanted.via == MCP
+    return named_mcp and decision.reason is Reason.UNREGISTERED_CAPABILITY and not decision.policy_id
 
 
 def result_table(document: ResultDocument, title: str, *, limit: int) -> None:

@@ -29,10 +29,16 @@ MEND: Final[Mapping[Reason, str]] = {
 }
 """What is mended where the decision was made."""
 
+NO_TOOL: Final = "leave --via mcp out; dataset-agent card names the tools that there are"
+"""For a capability that is there, and was asked for by the door that it has not."""
 
-def with_next(line: str, reason: Reason, *, elsewhere: bool = False) -> str:
-    """The line, and what to do next where there is something to do; ``elsewhere``: the dataset agent decided."""
-    step = ASK.get(reason) or MEND.get(reason)
+
+def with_next(line: str, reason: Reason, *, elsewhere: bool = False, no_tool: bool = False) -> str:
+    """The line, and what to do next where there is something to do.
+
+    ``elsewhere``: the dataset agent decided; ``no_tool``: what is asked for is there, and only by the other door.
+    """
+    step = NO_TOOL if no_tool else ASK.get(reason) or MEND.get(reason)
     if step is None:
         return line
     place = "where that agent runs, " if elsewhere and reason in MEND and not step.startswith("where") else ""

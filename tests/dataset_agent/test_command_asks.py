@@ -281,3 +281,16 @@ def test_rows_that_cannot_be_saved_are_not_asked_for(command: CommandLine, agent
     assert run.code == 2
     assert "name a file in a folder that exists" in run.line
     assert len(agent.rows()) == before
+
+
+def test_who_names_mcp_for_what_is_no_tool_is_told_so_and_who_names_what_is_not_there_that(
+    command: CommandLine,
+) -> None:
+    over_mcp = ("--as", "process_engineer", "--dataset", "chromatography-results", "--via", "mcp")
+    run = command("call", "aggregate", *over_mcp, "--arg", "metric=resolution")
+    assert run.code == 3
+    assert run.line == (
+        "REFUSED UNREGISTERED_CAPABILITY: chromatography-results offers aggregate as no MCP tool; "
+        "next: leave --via mcp out; dataset-agent card names the tools that there are"
+    )
+    assert command("call", "nonsense", *over_mcp).line.endswith("next: dataset-agent card lists the capabilities")
