@@ -97,29 +97,33 @@ async def discover_datasets(asking: Asking, service: Service) -> Asking:
 
 async def resolve_capability(asking: Asking, service: Service) -> Asking:
     """Exactly one (dataset, capability) with typed arguments, by code."""
+    now = service.clock()
     if asking.wanted.call is not None:
-        return replace(asking, target=with_bounds(asking, target_of(asking, asking.wanted.call), service.clock()))
-    heard = best_reading(asking, service.clock())
+        return replace(asking, target=with_bounds(asking, target_of(asking, asking.wanted.call), now))
+    heard = best_reading(asking, now)
     reading = heard.proposal
     if reading is not None and not reading.missing:
-        return resolved(read_anew(asking, service), reading, service)
+        return resolved(read_anew(asking, service, now), reading, service)
     # The reader's own finding stands; a memo may only add to it.
-    return resolved(asking, await recalled(asking, service, reading) or reading, service, heard)
+    return resolved(asking, await recalled(asking, service, reading, now) or reading, service, heard)
 
 
-async def resolve_remembered(asking: Asking, service: Service) -> Asking | None:
+async def resolve_remembered(asking: Asking, service: Service, now: float) -> Asking | None:
     """As ``resolve_capability``, without the model that would be asked: from what equal words were read as."""
-    found = await recalled(asking, service, best_reading(asking, service.clock()).proposal)
+    found = await recalled(asking, service, best_reading(asking, now).proposal, now)
     return None if found is None else resolved(asking, found, service)
 
 
-async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None, service: Service) -> Asking:
-    """As ``resolve_capability``, from what a model proposed; the same code confirms it."""
+async def resolve_proposed(asking: Asking, proposed: Mapping[str, Any] | None, service: Service, now: float) -> Asking:
+    """As ``resolve_capability``, from what a model proposed; the same code confirms it.
+
+    ``now`` is when it was asked, however long it took: *yesterday* is the day before that one.
+    """
     if proposed is None:
         return resolved(asking, None, service)
     shown, zone = shown_to_model(asking), asking.wanted.zone
-    asking = read_anew(asking, service)
-    return resolved(asking, check_proposal(dict(proposed), shown, now=service.clock(), zone=zone), service)
+    asking = read_anew(asking, service, now)
+    return resolved(asking, check_proposal(dict(proposed), shown, now=now, zone=zone), service)
 
 
 async def evaluate_admission(asking: Asking, service: Service) -> Asking:

@@ -39,24 +39,24 @@ _DIGESTS: dict[int, tuple[DatasetDescriptor, str]] = {}
 _MAX_DIGESTS: Final = 1_024
 
 
-async def recalled(asking: Asking, service: Service, reading: Proposal | None) -> Proposal | None:
+async def recalled(asking: Asking, service: Service, reading: Proposal | None, now: float) -> Proposal | None:
     """The call that the words are known, or proven, to mean; ``reading`` is what the deterministic reader made of them.
 
     What a model read these very words as counts as if it were asked again. Words that are only
-    alike must also leave the reader's own finding as it is. A memo that breaks is none.
+    alike must also leave the reader's own finding as it is. A memo that breaks is none. ``now`` is when it was read.
     """
     try:
-        return await _recalled(asking, service, reading)
+        return await _recalled(asking, service, reading, now)
     except Exception as fault:  # its text may quote words
         log.error("the memo was not read: %s", type(fault).__name__)
         return None
 
 
-async def _recalled(asking: Asking, service: Service, reading: Proposal | None) -> Proposal | None:
-    memo, scope = service.memo, reading_scope(asking, service)
+async def _recalled(asking: Asking, service: Service, reading: Proposal | None, now: float) -> Proposal | None:
+    memo, scope = service.memo, reading_scope(asking, service, now)
     if memo is None or scope is None:
         return None
-    words, now = normalised(asking.wanted.question or ""), service.clock()
+    words = normalised(asking.wanted.question or "")
     readable = _readable(asking, service)
     known = await memo.exact(scope, words, now=now)
     found = None if known is None else as_kept(known, readable)
@@ -71,9 +71,12 @@ async def _recalled(asking: Asking, service: Service, reading: Proposal | None) 
     return None
 
 
-def read_anew(asking: Asking, service: Service) -> Asking:
-    """The asking with what its reading depends on, which says that the reading is worth keeping."""
-    return asking if service.memo is None else replace(asking, read_under=reading_scope(asking, service))
+def read_anew(asking: Asking, service: Service, now: float) -> Asking:
+    """The asking with what its reading depends on, which says that the reading is worth keeping.
+
+    ``now`` is the instant that it was read at, and no other: a day may end meanwhile, and its words mean another one then.
+    """
+    return asking if service.memo is None else replace(asking, read_under=reading_scope(asking, service, now))
 
 
 async def remember(asking: Asking, service: Service) -> None:
@@ -102,16 +105,16 @@ async def _remember(asking: Asking, service: Service) -> None:
     )
 
 
-def reading_scope(asking: Asking, service: Service) -> tuple[Any, ...] | None:
+def reading_scope(asking: Asking, service: Service, now: float) -> tuple[Any, ...] | None:
     """All that a reading may depend on beside the words, and whose it may be; ``None`` where none may be remembered.
 
-    The day is part of it where the words may mean another one tomorrow.
+    The day at ``now`` (POSIX seconds) is part of it where the words may mean another one tomorrow.
     """
     principal, question = asking.principal, asking.wanted.question
     if principal is None or question is None or len(question) > MAX_CHARS or is_momentary(question):
         return None
     zone = asking.wanted.zone
-    day = today_in(zone, service.clock()).isoformat() if is_relative(question) else None
+    day = today_in(zone, now).isoformat() if is_relative(question) else None
     return (
         VERSION,
         _interpreter(service.model),

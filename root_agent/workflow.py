@@ -61,12 +61,13 @@ class Nodes:
         async def resolve(asking: Asking, service: Service) -> Asking:
             if not may_ask_model(asking, service):
                 return await ask.resolve_capability(asking, service)
-            if (known := await ask.resolve_remembered(asking, service)) is not None:
+            now = service.clock()
+            if (known := await ask.resolve_remembered(asking, service, now)) is not None:
                 return known
             proposed = Proposed()
             readable = shown_to_model(asking)
             await ctx.run_node(intent_agent(service.model, asking.wanted.question or "", readable, proposed))
-            return await ask.resolve_proposed(asking, proposed.read(), service)
+            return await ask.resolve_proposed(asking, proposed.read(), service, now)
 
         return await self._take(ctx, "resolve_capability", resolve, routed=False)
 
