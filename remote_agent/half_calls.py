@@ -1,7 +1,7 @@
 """Calls that miss arguments, until a further message of their task completes them.
 
 Arguments are content: they are held in memory only, for the verified person they came from, for
-a while and within a bound for each client agent. What is forgotten is asked for again.
+a while and within a bound for each client agent, of which one person has a part. What is forgotten is asked for again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ LIFE_S: Final = 600.0
 
 MAX_AGENT_BYTES: Final = 4 * 2**20
 MAX_AGENT_CALLS: Final = 1_000
+_PART: Final = 4
+"""One person has at most so small a part of an agent's, so that nobody else's is forgotten for theirs."""
 _OVERHEAD: Final = 512
 """What a held call costs beside its bytes, roughly."""
 
@@ -49,7 +51,7 @@ class _Agent:
 
 
 class HalfCalls:
-    """Half calls by owner and task. Times are POSIX seconds; an agent's oldest is forgotten first."""
+    """Half calls by owner and task. Times are POSIX seconds; a person's own oldest is forgotten first, then an agent's."""
 
     def __init__(
         self, *, life_s: float = LIFE_S, max_bytes: int = MAX_AGENT_BYTES, limit: int = MAX_AGENT_CALLS
@@ -66,6 +68,12 @@ class HalfCalls:
         held = _Held(owner, now + self._life_s, call)
         agent.calls[task_id] = held
         agent.size += held.size
+        theirs = [(name, one.size) for name, one in agent.calls.items() if one.owner == owner]
+        size = sum(of for _, of in theirs)
+        while len(theirs) > 1 and (size > self._max_bytes // _PART or len(theirs) > max(1, self._limit // _PART)):
+            oldest, of = theirs.pop(0)
+            agent.drop(oldest)
+            size -= of
         while agent.size > self._max_bytes or len(agent.calls) > self._limit or self._is_over(agent, now):
             agent.drop_oldest()
 

@@ -33,13 +33,15 @@ log = logging.getLogger(__name__)
 
 PATH: Final = "/results/{result_id}"
 MAX_WAITING: Final = 1_000
+_PART: Final = 4
+"""One person has at most so small a part of them, so that whoever asks much makes nobody else's be forgotten."""
 _PIECES: Final = 4
 """How many pieces, of 64 KiB or so, may be ahead of the reader."""
 _STATUS: Final = {Reason.RESULT_NOT_FOUND: 404}
 
 
 class Waiting:
-    """Answers whose rows have yet to be fetched, until they expire; the oldest is forgotten first."""
+    """Answers whose rows have yet to be fetched, until they expire; who has their part of them loses their own oldest."""
 
     def __init__(self, clock: Callable[[], float], *, limit: int = MAX_WAITING) -> None:
         self._clock = clock
@@ -54,22 +56,30 @@ class Waiting:
         for result_id in [name for name, (stored, _) in self._answers.items() if now >= stored.expires_at]:
             del self._answers[result_id]
         self._answers[answer.document.result_id] = (answer.document, answer)
+        who = _person(answer)
+        theirs = [name for name, (_, held) in self._answers.items() if _person(held) == who]
+        for result_id in theirs[: -max(1, self._limit // _PART)]:
+            del self._answers[result_id]
         while len(self._answers) > self._limit:
             self._answers.popitem(last=False)
 
     def find(self, result_id: str, person: RequestContext) -> tuple[StoredResult, Answer]:
         """Raises NOT_FOUND, in the same words for what is another's, has expired or never was."""
         held = self._answers.get(result_id)
-        if held is not None and self._clock() < held[0].expires_at:
-            asked = held[1].asking.person
-            if (asked.issuer, asked.subject) == (person.issuer, person.subject):
-                return held
+        whose = (person.issuer, person.subject)
+        if held is not None and self._clock() < held[0].expires_at and _person(held[1]) == whose:
+            return held
         raise DatasetAgentError(
             Component.ROOT_AGENT,
             Category.NOT_FOUND,
             "root_agent.result.not_found",
             "no such result waits for this person; it may have expired: ask again",
         )
+
+
+def _person(answer: Answer) -> tuple[str, str]:
+    asked = answer.asking.person
+    return asked.issuer, asked.subject
 
 
 class RelayDoor:

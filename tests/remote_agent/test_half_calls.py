@@ -59,3 +59,15 @@ def test_an_agent_holds_no_more_than_its_bound_and_takes_nothing_from_another(ke
         assert sum(item is not None for item in found) <= 4
         assert found[number] == call(number, size), "the newest is held"
     assert held.find(OTHER, "t-0", now=0) == call()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 900)), max_size=40))
+def test_a_person_who_leaves_many_calls_half_makes_nobody_elses_be_forgotten(kept: list[tuple[int, int]]) -> None:
+    held = HalfCalls(max_bytes=10_000, limit=12)
+    held.keep(BOB, "t-bob", call(), now=0)
+    for number, size in kept:
+        held.keep(ALICE, f"t-{number}", call(number, size), now=0)
+        found = [held.find(ALICE, f"t-{other}", now=0) for other in range(10)]
+        assert sum(item is not None for item in found) <= 3
+        assert found[number] == call(number, size), "the newest is held"
+    assert held.find(BOB, "t-bob", now=0) == call()
