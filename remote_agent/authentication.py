@@ -69,8 +69,9 @@ class Gate:
                 if self._count is not None:  # before its body is read
                     await self._count(caller)
                 scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
-            scope[BODY] = body = await bounded_body(receive, self._max_body)
-            if not public:  # nothing reads the body of a public route, and nobody in particular may send one
+            # Nothing reads the body of a public route, and nobody in particular may send one, as slowly as they like.
+            scope[BODY] = body = await bounded_body(receive, self._max_body, kept=not public)
+            if not public:
                 _check_shape(body)
         except DatasetAgentError as error:
             if error.category is Category.UNAUTHENTICATED:
@@ -176,8 +177,8 @@ def _unauthenticated(message: str) -> DatasetAgentError:
     return DatasetAgentError(Component.REMOTE_AGENT, Category.UNAUTHENTICATED, "remote_agent.client.missing", message)
 
 
-async def bounded_body(receive: Receive, limit: int) -> bytes:
-    """A request's whole body. Raises INVALID_INPUT (413) where it is over ``limit`` bytes."""
+async def bounded_body(receive: Receive, limit: int, *, kept: bool = True) -> bytes:
+    """A request's whole body, empty where it is not ``kept``. Raises INVALID_INPUT (413) where it is over ``limit`` bytes."""
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -193,7 +194,8 @@ async def bounded_body(receive: Receive, limit: int) -> bytes:
                 "remote_agent.body.too_large",
                 f"the request body is over {limit} bytes",
             )
-        chunks.append(chunk)
+        if kept:
+            chunks.append(chunk)
         if not message.get("more_body", False):
             break
     return b"".join(chunks)
