@@ -62,4 +62,13 @@ _TOLD: Final = (
     Text(_ROOT_MEASURES, "the time of a restricted call", 'restricted and node == "execute"', "False"),
 )
 
-SERVED: Final = (*_LEAVING, *_TOLD, *_OPERATED)
+_DOOR: Final = "remote_agent/door.py"
+_BEHALF: Final = "        on_behalf_of=caller.person,\n"
+_SPOKEN: Final = (
+    Text(_DOOR, "a message for another person", f"{_BEHALF}        operation=operation,\n", "        operation=operation,\n"),
+    Text(_DOOR, "a task that is followed for another person", f"{_BEHALF}        operation=Operation(SUBSCRIBE", "        operation=Operation(SUBSCRIBE"),
+    Text("remote_agent/results_door.py", "a result for another person", _BEHALF, ""),
+    Text("remote_agent/app.py", "a card for another person", ", on_behalf_of=caller.person)", ")"),
+)  # fmt: skip
+
+SERVED: Final = (*_LEAVING, *_TOLD, *_OPERATED, *_SPOKEN)

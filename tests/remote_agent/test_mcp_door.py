@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +28,8 @@ from evidence.provenance import verify_provenance
 from remote_agent import app as app_module
 from remote_agent.answer import check_tool
 from remote_agent.mcp_door import _scope_of
+from remote_agent.service import World
+from tests.adversarial.leak_watch import watching
 from tests.engine_taps import count_all
 from tests.mcp_asker import DATASET, McpAsker
 from tests.running_agent import COMPARE, Asker, RunningAgent, agent_home, running_agent
@@ -78,6 +83,17 @@ def test_the_sdk_sees_no_grant(caller: McpAsker, monkeypatch: pytest.MonkeyPatch
     assert seen
 
 
+def test_the_sdk_tells_no_span_what_was_called_or_why_it_was_refused(caller: McpAsker) -> None:
+    """It would name its spans by what callers write, and follow the trace that they choose."""
+    with watching() as watch:
+        assert caller.call_tool("a-name-that-nobody-tells", {}, caller.mcp_headers()).outcome is Outcome.REFUSED
+        with pytest.raises(McpFault):
+            caller.tools(caller.mcp_headers(caller.discover_grant("external_auditor")))
+        spans = watch.exporter.get_finished_spans()
+    assert [span.name for span in spans if "mcp" in str(span.instrumentation_scope).lower()] == []
+    assert "a-name-that-nobody-tells" not in watch.places()["spans"]
+
+
 def test_what_did_not_come_by_http_has_no_caller() -> None:
     with pytest.raises(MCPError):
         _scope_of(SimpleNamespace(request=None))  # type: ignore[arg-type]
@@ -119,6 +135,49 @@ def test_under_a_discover_leaf_only_what_its_person_may_ask_is_listed(
     caller: McpAsker, principal: str, shown: list[str]
 ) -> None:
     assert sorted(caller.tools(caller.mcp_headers(caller.discover_grant(principal)))) == sorted(shown)
+
+
+@contextmanager
+def served_with(agent: RunningAgent, change: Callable[[World], World]) -> Iterator[None]:
+    service = agent.lifecycle.service
+    world = service.world
+    service.world = change(world)
+    try:
+        yield
+    finally:
+        service.world = world
+
+
+def test_a_tool_is_not_listed_for_a_capability_of_its_name_that_another_dataset_has(
+    agent: RunningAgent, caller: McpAsker
+) -> None:
+    held = {DATASET: frozenset({"compare_batches"}), "chromatography-results": frozenset({"search"})}
+
+    def entitled(world: World) -> World:
+        people = {
+            who: replace(person, entitlements=held) if person.name == "analyst" else person
+            for who, person in world.directory.by_identity.items()
+        }
+        return replace(world, directory=replace(world.directory, by_identity=people))
+
+    with served_with(agent, entitled):
+        shown = caller.tools(caller.mcp_headers(caller.discover_grant("analyst")))
+    assert list(shown) == ["compare_batches"]
+
+
+def test_a_tool_of_what_is_described_and_not_served_is_not_listed(agent: RunningAgent, caller: McpAsker) -> None:
+    def without(world: World) -> World:
+        served = world.datasets[DATASET]
+        left = {name: held for name, held in served.capabilities.items() if name != "compare_batches"}
+        return replace(world, datasets={**world.datasets, DATASET: replace(served, capabilities=left)})
+
+    with served_with(agent, without):
+        assert list(caller.tools(caller.mcp_headers())) == [name for name in TOOLS if name != "compare_batches"]
+
+
+def test_a_tool_is_called_by_its_own_name_whatever_its_capability_is_called(caller: McpAsker) -> None:
+    reply = caller.ask_tool("search_batches", {"query": "fouling"}, capability="search")
+    assert reply.outcome is Outcome.COMPLETED
 
 
 def test_who_may_ask_nothing_is_shown_nothing_and_has_a_row(agent: RunningAgent, caller: McpAsker) -> None:
