@@ -43,4 +43,4 @@ def open_cache(settings: Settings) -> ResultCache:
     """
     store = open_store(settings) if settings.cache_enabled else None
     keys = CacheKeys.from_secret(load_secret(settings))
-    return ResultCache(store, keys, max_result_bytes=settings.max_result_bytes)
+    return ResultCache(store, keys, max_result_bytes=settings.max_result_bytes, agent_id=settings.agent_id)

@@ -25,7 +25,7 @@ from contract.scope import RowConstraints, Sensitivity
 
 KEY_PREFIX: Final = "dsc:1:"
 KEYED: Final = ("dataset", "dataset_version", "capability", "policy_version", "schema_version", "freshness")
-HIDDEN: Final = ("issuer", "tenant", "template", "rows", "columns", "masks", "max_sensitivity", "subject")
+HIDDEN: Final = ("issuer", "tenant", "template", "rows", "columns", "masks", "max_sensitivity", "subject", "agent")
 """Parts of a scope that are in no header and no key but as part of a digest."""
 PLAIN: Final = (*KEYED, "revision", "policy_id", "principal_class", "sensitivity", "media_type")
 SCOPE: Final = (
@@ -48,6 +48,7 @@ SCOPE: Final = (
     "freshness",
     "media_type",
     "subject",
+    "agent",
 )
 """Everything that the digest of a partition is made of, in this order."""
 REMEMBERED: Final = 2_048
@@ -97,17 +98,17 @@ class KeyParts:
 
 
 def partition(
-    authority: Authority, intent: Intent, *, freshness_class: str, media_type: str, keys: CacheKeys
+    authority: Authority, intent: Intent, *, freshness_class: str, media_type: str, keys: CacheKeys, agent_id: str = ""
 ) -> Partition:
-    """The partition of what ``authority`` may see of ``intent``'s capability.
+    """The partition of what ``authority`` may see of ``intent``'s capability at the agent ``agent_id``.
 
-    Raises an INTERNAL fault where the intent is not the call that was authorized.
+    Two agents that share a store and a secret may serve other data by one name and revision. Raises an INTERNAL fault where the intent is not the call that was authorized.
     """
     if (intent.dataset, intent.capability) != (authority.dataset, authority.capability):
         raise DatasetAgentError(
             Component.CACHE, Category.INTERNAL, "cache.partition.mismatch", "the intent is not the authorized call"
         )
-    return _made(_facts(authority, intent, freshness_class, media_type), keys)
+    return _made((*_facts(authority, intent, freshness_class, media_type), agent_id), keys)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -180,7 +181,7 @@ def is_plain(value: str) -> bool:
 
 
 def _facts(authority: Authority, intent: Intent, freshness_class: str, media_type: str) -> _Facts:
-    """Everything the rows may depend on, in the order of ``SCOPE``, with row constraints as compiled: values bound.
+    """Everything the rows may depend on but the agent, in the order of ``SCOPE``, with row constraints as compiled: values bound.
 
     What is left out on purpose: names of this one grant and call (txn, jti, client,
     decision id), and clearance, entitlements and attributes, whose whole effect is in the

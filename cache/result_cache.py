@@ -45,7 +45,10 @@ class ResultCache:
         *,
         max_result_bytes: int = MAX_RESULT_BYTES,
         breaker: Breaker | None = None,
+        agent_id: str = "",
     ) -> None:
+        """``agent_id`` is whose results they are: agents that share a store and a secret find nothing of one another's."""
+        self._agent_id = agent_id
         self.store = store
         self._keys = keys
         self._max_result_bytes = max_result_bytes
@@ -82,7 +85,14 @@ class ResultCache:
     ) -> Place:
         """The partition and key of a call, without looking. Raises an INTERNAL fault on a mismatch."""
         keys = self._keys
-        where = partition(authority, intent, freshness_class=freshness_class, media_type=media_type, keys=keys)
+        where = partition(
+            authority,
+            intent,
+            freshness_class=freshness_class,
+            media_type=media_type,
+            keys=keys,
+            agent_id=self._agent_id,
+        )
         return Place(where, entry_key(where, intent, keys=keys), keys)
 
     def take_over(self, keys: CacheKeys) -> None:

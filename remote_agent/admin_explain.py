@@ -87,7 +87,7 @@ async def _explained(
     settings: Settings,
     now: float,
 ) -> dict[str, Any]:
-    results = ResultCache(store if settings.cache_enabled else None, keys[0])
+    results = ResultCache(store if settings.cache_enabled else None, keys[0], agent_id=settings.agent_id)
     intent, freshness = intent_of(call), call.freshness_class
     _, capability, _ = call.parts()
     limits = Limits(capability.descriptor.max_rows, settings.max_result_bytes)
@@ -100,6 +100,7 @@ async def _explained(
             freshness_class=freshness,
             media_type=place.partition.dimensions["media_type"],
             keys=under,
+            agent_id=settings.agent_id,
         )
         return hidden_parts(where, intent, keys=under)
 

