@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.result import instant
 from contract.schema import Parameter
 from contract.settings import Settings
 from contract.verdict import Verdict
 from dataset_agent.approval_source import ApprovalSource, approval_source
 from dataset_agent.arguments import read_arguments
+from dataset_agent.cache_display import duration
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_OF, AsJson, note, print_json, say, table
 from dataset_agent.login import identity_token
@@ -24,7 +27,10 @@ approvals_app = typer.Typer(help="Decide about calls that wait for a person.", n
 
 _LIFE_S: Final = 60
 _MOST: Final = 16_384
-Id = Annotated[str, typer.Argument(help="The approval, or the end of its id, as `approvals list` shows it.")]
+_OPEN: Final = ("pending", "approved")
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The approval, or the end of its id, as `approvals list` shows it.")
+]
 AsApprover = Annotated[str | None, typer.Option("--as", help="Decide as this principal, by the development issuer.")]
 TokenFile = Annotated[
     Path | None, typer.Option(help="Decide as the person of the identity token in this file; - reads standard input.")
@@ -47,8 +53,21 @@ def list_(
     if not found:
         say("Nothing is known." if everything else "Nothing waits.")
         return
-    columns = ("id", "state", "dataset", "capability", "requester", "expires_at")
-    table("", columns, [[one[name] for name in columns] for one in found], lead=("id", "state"))
+    approval_table(found, time.time())
+
+
+def approval_table(found: Sequence[Mapping[str, Any]], now: float) -> None:
+    """Approvals for people, by how long ago each was asked for and how long it is still open."""
+    lead, others = ("id", "state", "asked", "ends"), ("dataset", "capability", "requester")
+    rows = [[one["id"], one["state"], *_ages(one, now), *(one[name] for name in others)] for one in found]
+    table("", (*lead, *others), rows, lead=lead)
+
+
+def _ages(one: Mapping[str, Any], now: float) -> tuple[str, str]:
+    """How long ago a call was asked for, and how long it can still be approved or, once it is, used."""
+    asked, ends = (instant(one[name]).timestamp() for name in ("created_at", "expires_at"))
+    left = f"in {duration(ends - now)}" if one["state"] in _OPEN and ends > now else ""
+    return f"{duration(max(0.0, now - asked))} ago", left
 
 
 @approvals_app.command("show")

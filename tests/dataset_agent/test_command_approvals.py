@@ -59,6 +59,8 @@ def approvals(command: CommandLine, *words: str, who: str | None = "clinical_rev
 def test_one_asks_another_approves_and_the_call_runs_once(command: CommandLine, at: tuple[str, ...]) -> None:
     told = waiting(command)
     listed = approvals(command, "list", *at, who=None).json
+    assert {"created_at", "expires_at"} <= listed[-1].keys()
+    assert " ago  in 24h" in command("approvals", "list", *at).out
     assert told["approval_id"] in [one["id"] for one in listed]
     shown = approvals(command, "show", told["approval_id"], *at).json["approval"]
     assert (shown["arguments"], shown["requester"]) == ({"batch_a": "B001", "batch_b": "B002"}, "process_engineer")
