@@ -43,6 +43,7 @@ _GAP: Final = 2
 _NARROWEST: Final = 20
 _FOLDED: Final = 30
 _LONGEST_LINE: Final = 1_000
+_COMMAND: Final = "dataset-agent "
 
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -77,13 +78,29 @@ def one_line(message: object) -> str:
 
 def say(line: object) -> None:
     """One plain line for people, on standard output."""
-    out.print(one_line(line))
+    _tell(out, Text(one_line(line)))
 
 
 def note(line: object) -> None:
     """One plain line beside the result, on standard error; a log line where those are JSON."""
     if not told_as_json("INFO", line):
-        err.print(one_line(line))
+        _tell(err, Text(one_line(line)))
+
+
+def _tell(console: Console, line: Text) -> None:
+    """One line; at a terminal that is too narrow for it, wrapped at words.
+
+    Not where it holds a command, or a word that is wider than the terminal: those are copied from it.
+    """
+    indent = cell_len(line.plain) - cell_len(line.plain.lstrip(" "))
+    room = console.width - indent - _GAP
+    copied = _COMMAND in line.plain or max(map(cell_len, line.plain.split()), default=0) > room
+    if copied or not console.is_terminal or cell_len(line.plain) <= console.width:
+        console.print(line)
+        return
+    for number, part in enumerate(line[indent:].wrap(console, room)):
+        part.rstrip()
+        console.print(Text(" " * (indent + (_GAP if number else 0))) + part)
 
 
 def paragraph(text: str | Text, *, first: str = "", indent: int) -> None:
@@ -98,7 +115,7 @@ def fail(message: object, code: int = EXIT_FAULT) -> typer.Exit:
     """Print one line to standard error; raise what is returned."""
     if told_as_json("ERROR", message):
         return typer.Exit(code)
-    err.print(Text.assemble(("error:", "bold red"), " ", one_line(message)))
+    _tell(err, Text.assemble(("error:", "bold red"), " ", one_line(message)))
     return typer.Exit(code)
 
 
@@ -153,7 +170,7 @@ def table(
     if title:
         say(title)
     widths = _widths([columns, *texts])
-    room = out.width - _GAP * (len(widths) - 1) - sum(widths)
+    room = out.width - _wide(widths)
     if room >= 0:
         _print(columns, texts, right)
     elif lead:
@@ -165,9 +182,13 @@ def table(
 
 
 def _led(columns: Sequence[str], rows: Sequence[Sequence[str]], lead: Sequence[str], right: Collection[str]) -> None:
-    """A line of leading columns for each row, and below it what the other columns hold, each by its name."""
-    places = [columns.index(name) for name in lead]
-    leading = [[one_line(row[place]) for place in places] for row in rows]
+    """A line of leading columns for each row, and below it what the other columns hold, each by its name.
+
+    Leading columns that a narrow terminal has no room for stand among the others.
+    """
+    while len(lead) > 1 and _wide(_widths([lead, *_cells(columns, rows, lead)])) > out.width:
+        lead = lead[:-1]
+    leading = _cells(columns, rows, lead)
     widths = _widths([lead, *leading])
 
     def line(cells: Sequence[str]) -> str:
@@ -178,7 +199,7 @@ def _led(columns: Sequence[str], rows: Sequence[Sequence[str]], lead: Sequence[s
         return (" " * _GAP).join(fitted)
 
     out.print(Text(line(lead), style="bold"))
-    out.print("─" * (sum(widths) + _GAP * (len(widths) - 1)))
+    out.print("─" * _wide(widths))
     for row, cells in zip(rows, leading, strict=True):
         out.print(line(cells))
         others = [(name, cell) for name, cell in zip(columns, row, strict=True) if name not in lead and cell]
@@ -206,20 +227,47 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
     return [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in zip(*lines, strict=True)]
 
 
+def _cells(columns: Sequence[str], rows: Sequence[Sequence[str]], names: Sequence[str]) -> list[list[str]]:
+    """What some columns hold, each cell in one line."""
+    places = [columns.index(name) for name in names]
+    return [[one_line(row[place]) for place in places] for row in rows]
+
+
+def _wide(widths: Sequence[int]) -> int:
+    """The width of columns side by side."""
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
 def _turned(columns: Sequence[str], rows: Sequence[Sequence[str]], of: int) -> None:
-    """One line per field: the rows side by side where they fit, else one after the other."""
-    values = _widths(rows) if rows else []
-    names = max(cell_len(name) for name in columns)
-    room = (out.width - names) // max(1, len(rows)) - _GAP
-    if rows and room >= min(max(values), _NARROWEST):
-        heads = ["", *(f"row {number}" for number in range(1, len(rows) + 1))]
+    """One line per field, and as many rows side by side as there is room for."""
+    first = 1
+    for group in _side_by_side(columns, rows):
+        if len(group) < len(rows):
+            say(f"row {first} of {of}" if len(group) == 1 else f"rows {first} to {first + len(group) - 1} of {of}")
+        heads = ["", *(f"row {number}" for number in range(first, first + len(group)))]
         _print(
-            heads if len(rows) > 1 else ["field", "value"], [list(line) for line in zip(columns, *rows, strict=True)]
+            heads if len(group) > 1 else ["field", "value"], [list(line) for line in zip(columns, *group, strict=True)]
         )
-        return
-    for number, row in enumerate(rows, 1):
-        say(f"row {number} of {of}")
-        _print(["field", "value"], list(zip(columns, row, strict=True)))
+        first += len(group)
+
+
+def _side_by_side(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[Sequence[str]]]:
+    """Rows in groups: all in one where each still has ``_NARROWEST``, else as many as are read without folding much."""
+    names = max(cell_len(name) for name in columns)
+    widths = [sorted(_widths([[f"row {number}", *row]])) for number, row in enumerate(rows, 1)]
+    if rows and (out.width - names) // len(rows) - _GAP >= min(max(width[-1] for width in widths), _NARROWEST):
+        return [list(rows)]
+    groups: list[list[Sequence[str]]] = []
+    room = 0
+    for row, width in zip(rows, widths, strict=True):
+        # a few long texts are folded, and not most of what a row holds
+        wanted = min(width[-1], max(_FOLDED, width[len(width) * 4 // 5])) + _GAP
+        if not groups or wanted > room:
+            groups.append([])
+            room = out.width - names
+        groups[-1].append(row)
+        room -= wanted
+    return groups
 
 
 def _print(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:

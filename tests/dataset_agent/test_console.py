@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import unicodedata
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
 
 from contract.result import ResultDocument
 from dataset_agent import console
@@ -62,6 +67,32 @@ def test_leading_columns_that_fit_beside_the_others_are_columns_among_them(capsy
     assert shown(capsys)[0] == "key  first"
 
 
+def test_leading_columns_that_a_narrow_terminal_has_no_room_for_stand_below(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    table(
+        "", ("id", "state", "asked", "who"), [("a" * 33, "pending", "3m ago", "x" * 9)], lead=("id", "state", "asked")
+    )
+    assert shown(capsys) == ["id", "─" * 33, "a" * 33, "    state pending, asked 3m ago", "    who xxxxxxxxx"]
+
+
+def test_a_line_is_wrapped_at_a_terminal_unless_it_is_to_be_copied() -> None:
+    def told(line: str, **how: Any) -> list[str]:
+        screen = io.StringIO()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(console, "err", Console(file=screen, width=20, soft_wrap=True, markup=False, **how))
+            note(line)
+        return screen.getvalue().splitlines()
+
+    line = "  the words of a line [b] that is long"
+    wrapped = ["  the words of a", "    line [b] that is", "    long"]
+    assert told(line, force_terminal=True) == wrapped
+    assert told(line) == [line]
+    for copied in ("next: dataset-agent card lists them all", "the file /a/path/that/is/a/word.sqlite is one"):
+        assert told(copied, force_terminal=True) == [copied]
+
+
 def test_a_paragraph_is_wrapped_at_words_and_keeps_its_letters(capsys: pytest.CaptureFixture[str]) -> None:
     paragraph("word " * 40 + LETTERS, first=" 1.", indent=4)
     lines = shown(capsys)
@@ -90,16 +121,45 @@ def test_a_few_wide_rows_are_turned_side_by_side(capsys: pytest.CaptureFixture[s
 
 def test_many_wide_rows_are_turned_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"measured_{number}" for number in range(12)]
-    table("", names, [["x" * 30] * 12] * 5)
+    table("", names, [["x" * 60] * 12] * 5)
     lines = shown(capsys)
     assert lines[0] == "row 1 of 5"
-    assert lines.count("measured_0   " + "x" * 30) == 5
+    assert lines.count("measured_0   " + "x" * 60) == 5
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_wide_rows_stand_side_by_side_as_far_as_there_is_room(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"measured_{number}" for number in range(12)]
+    table("", names, [[f"{row}.{number:05}" for number in range(12)] for row in range(20)], of=30)
+    lines = shown(capsys)
+    told = [line for line in lines if line.startswith("row")]
+    assert told == ["rows 1 to 7 of 30", "rows 8 to 14 of 30", "rows 15 to 20 of 30"]
+    assert lines[1].split() == ["row", "1", "row", "2", "row", "3", "row", "4", "row", "5", "row", "6", "row", "7"]
+    assert lines[3].split() == ["measured_0", *(f"{row}.00000" for row in range(7))]
+    assert max(len(line) for line in lines) <= 80
+
+
+@given(
+    st.lists(st.lists(st.text("x \n漢", max_size=90), min_size=3, max_size=3), min_size=1, max_size=9),
+    st.integers(30, 130),
+    st.sampled_from([(), ("first",), ("first", "third")]),
+)
+def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_cell_is_lost(
+    rows: list[list[str]], width: int, lead: tuple[str, ...]
+) -> None:
+    told = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(console, "out", Console(file=told, width=width, soft_wrap=True, markup=False, emoji=False))
+        table("", ("first", "second", "third"), rows, lead=lead)
+    lines = told.getvalue().splitlines()
+    if not lead or max(cell_len(line) for row in rows for line in row) <= width:
+        assert max(map(cell_len, lines)) <= width
+    assert sum(line.count("漢") for line in lines) == sum(cell.count("漢") for row in rows for cell in row)
 
 
 def test_rows_that_are_the_first_of_more_are_counted_among_all(capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"measured_{number}" for number in range(12)]
-    table("", names, [[f"value {row} {number}" * 3 for number in range(12)] for row in range(5)], of=30)
+    table("", names, [[f"value {row} {number}" * 6 for number in range(12)] for row in range(5)], of=30)
     told = [line for line in shown(capsys) if line.startswith("row ")]
     assert (told[0], told[-1]) == ("row 1 of 30", "row 5 of 30")
 
