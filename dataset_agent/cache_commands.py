@@ -52,7 +52,7 @@ def keys(
     if found["entries"]:
         entry_table(found["entries"], matched=found["matched"])
     elif members:
-        say("No entry is so.")
+        say("No entry is of this kind.")
     elif not found["restricted"]:
         _say_empty(settings, url)
     if found["restricted"]:

@@ -11,7 +11,7 @@ import typer
 from contract.errors import DatasetAgentError
 from contract.settings import Settings
 from dataset_agent.configuration import load_settings
-from dataset_agent.console import AsJson, fail, note, print_json, table
+from dataset_agent.console import EXIT_USAGE, AsJson, fail, note, print_json, table
 from dataset_agent.evidence_keeping import export, forget, prune, rotate
 from dataset_agent.evidence_options import (
     AgentOption,
@@ -106,7 +106,10 @@ def show(
     with ledger_at(settings, side, ledger) as path:
         entry = LedgerFile(path).get(index or 0)
         if entry is None:
-            raise fail(f"{path} has no row {index}, or retention removed it")
+            raise fail(
+                f"{path} has no row {index}, or retention removed it: dataset-agent evidence list shows the newest",
+                EXIT_USAGE,
+            )
         told: dict[str, Any] = {"row": _row(entry), **_proofs(path, entry.index, since)}
     if as_json:
         print_json(told)
@@ -167,7 +170,10 @@ def _show_trace(rows: list[dict[str, Any]], trace: str, as_json: bool) -> None:
         print_json(rows)
         return
     if not rows:
-        raise fail(f"no ledger here has a row of trace {trace}")
+        raise fail(
+            f"no ledger here has a row of trace {trace}: dataset-agent evidence show INDEX tells the trace_id of a row",
+            EXIT_USAGE,
+        )
     columns = {"side": "side", **_COLUMNS, "decision": "decision_id", "caused by": "caused_by", "task": "task_id"}
     shown = [[_cell(row, name) for name in columns.values()] for row in rows]
     table(f"trace {trace}: {len(rows)} rows", list(columns), shown, lead=("side", *_LEAD), right={"rows"})

@@ -26,6 +26,7 @@ from dataset_agent.pinned import audited_agent
 from evidence.checkpoint import Checkpoint
 from evidence.export import Leaves
 from evidence.parts import Part
+from evidence.reader import check_there
 from evidence.verify import LedgerReport, verify_ledger
 from grants.trust import TrustedAgent, load_trust
 
@@ -54,6 +55,7 @@ def verify(
     held = read_receipts(receipt or ())
     with ExitStack() as opened:
         path = opened.enter_context(ledger_at(settings, side, ledger))
+        check_there(path)
         seen = opened.enter_context(_counted())
         report = verify_ledger(path, keys, receipt=held or None, part=part, progress=seen)
     name = "ledger" if key else f"{side} ledger" if agent is None else f"ledger of {agent}"
@@ -100,7 +102,9 @@ def _tell_whole(report: LedgerReport, path: Path, name: str, signer: TrustedAgen
     for signed in report.signed_by:
         some = "" if signed.rows == signed.last - signed.first + 1 else f"{signed.rows} of "
         say(f"  {_kid(signed.kid, signer)}: {some}rows {signed.first} to {signed.last}")
-    if compared and not report.compared:
+    if report.compared:
+        say("  it agrees with every receipt of it that was given")
+    elif compared:
         note("the receipt is of a row before the first one here: nothing was compared with it")
 
 

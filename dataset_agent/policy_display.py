@@ -109,9 +109,10 @@ def _changes(one: Explanation) -> None:
         _listed("It would be decided otherwise, and not granted", others)
         if not grants and not one.ways:
             say("Nothing that was tried would grant it.")
+    tried = "1 decision was" if one.tried == 1 else f"{one.tried:,} decisions were"
     note_of = "one fact at a time" if not one.ways else "one fact at a time, then several together"
     paragraph(
-        f"{one.tried:,} decisions were tried, {note_of}. A value that no policy and no directory writes out was not.",
+        f"{tried} tried, {note_of}. A value that no policy and no directory writes out was not.",
         indent=0,
     )
 

@@ -189,7 +189,7 @@ def test_entries_are_shown_and_compared(command: CommandLine, at: tuple[str, ...
     assert row.split() == ["principal_class", "process-engineer", "analyst"]
     assert command("cache", "show", keys[0], *at).code == 0
     assert "restricted" not in command("cache", "keys", "--sort", "age", *at).out
-    assert command("cache", "keys", "--dataset", "nothing", *at).out == "No entry is so.\n"
+    assert command("cache", "keys", "--dataset", "nothing", *at).out == "No entry is of this kind.\n"
 
 
 def test_a_digest_that_would_turn_the_comparison_is_shown_by_its_beginning(

@@ -98,9 +98,13 @@ def test_a_trace_is_shown_over_the_ledgers_that_are_here(kept: Kept) -> None:
     told = kept.command("evidence", "show", "--trace", f"{1:032x}", "--json").json
     assert [row["request_id"] for row in told] == ["req-1", "req-1"]
     assert kept.command("evidence", "show", "--trace", f"{1:032x}").code == 0
-    assert kept.command("evidence", "show", "--trace", "nothing").code == 1
     assert kept.command("evidence", "show").code == 2
-    assert kept.command("evidence", "show", "99").code == 1
+
+
+def test_a_row_or_a_trace_that_is_not_there_is_told_with_what_shows_those_that_are(kept: Kept) -> None:
+    for words, how in ((("--trace", "nothing"), "evidence show INDEX tells the trace_id"), (("99",), "evidence list")):
+        run = kept.command("evidence", "show", *words)
+        assert (run.code, how in run.line) == (2, True)
 
 
 def test_an_export_verifies_with_a_public_key_alone(kept: Kept, tmp_path: Path) -> None:
@@ -193,7 +197,7 @@ def test_old_rows_are_rotated_and_removed_and_the_ledger_verifies_throughout(kep
     assert f"rows 0 to 3 were removed by retention, as row {SIZE} says" in told
     for receipt in kept.receipts:
         assert kept.command("evidence", "verify", "--receipt", kept.saved("r.json", receipt.to_json())).code == 0
-    assert kept.command("evidence", "show", "2").code == 1
+    assert kept.command("evidence", "show", "2").code == 2
     assert kept.command("evidence", "list", "--json").json[-1]["kind"] == "segment_removed"
     assert kept.command("evidence", "prune", "--older-than", "5d", "--yes").out.startswith("No segment")
 
