@@ -150,7 +150,7 @@ class _Guess:
             return SourceColumn(name, S.STRING, why="empty everywhere")
         if self.kinds:
             gaps = self.kinds[0] is S.INT64 and self.gaps
-            return SourceColumn(name, self.kinds[0], why="whole numbers, some written as 517.0" if gaps else "")
+            return SourceColumn(name, self.kinds[0], why="whole numbers, some written with .0" if gaps else "")
         if self.emptied and self.words and not self.padded:
             word = sorted(self.words)[0]
             return SourceColumn(
