@@ -312,7 +312,6 @@ def test_doctor_tells_policies_that_were_edited_without_another_version(
     assert (found.status, "still version 2026.09.01" in found.advice) == ("ok", True)
 
 
-def test_one_decision_that_was_tried_is_one(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DATASET_AGENT_DATASETS", str(SHIPPED_DATASETS))
-    _, shown, _ = command("explain", "search", "--as", "nobody", *CALL)
+def test_one_decision_that_was_tried_is_one(command: Command) -> None:
+    _, shown, _ = command("explain", "compare_batches", "--as", "nobody", *CALL)
     assert "\n1 decision was tried, one fact at a time." in shown
