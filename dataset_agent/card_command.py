@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import Annotated, Any, Final
 
@@ -57,12 +58,44 @@ def _show(capability: dict[str, Any], *, has_mcp: bool) -> None:
     """One capability: what it does, what it takes, its tool where its dataset ``has_mcp``, and a question that means it."""
     sensitivity = capability.get("sensitivity", "internal")
     paragraph(f"{capability['name']} ({capability['effect']}, {sensitivity})", indent=_INDENT // 2)
-    shape = ", ".join(f"{p['name']} {p['type']}" for p in capability.get("parameters", ()))
-    paragraph(f"takes {shape or 'nothing'}", indent=_INDENT)
+    told = [_taken(parameter) for parameter in capability.get("parameters", ())]
+    told += [
+        f"{one['name']}, a period that says {one['from']} and {one['to']} at once"
+        for one in capability.get("periods", ())
+    ]
+    for number, line in enumerate(told or ["nothing"]):
+        paragraph(line, first="    takes " if number == 0 else "", indent=_INDENT + len("takes "))
     if has_mcp and capability.get("mcp_tool_name"):
         paragraph(f"over MCP the tool {capability['mcp_tool_name']}", indent=_INDENT)
     for example in capability.get("examples", ())[:1]:
         paragraph(f'ask "{example}"', indent=_INDENT)
+
+
+def _taken(parameter: dict[str, Any]) -> str:
+    """A parameter by its name and type, what it may be, and what it is where it is left out."""
+    kind, several = f"{parameter['name']} {parameter['type']}", bool(parameter.get("repeated"))
+    if parameter.get("unit"):
+        kind += f" in {parameter['unit']}"
+    told = [kind]
+    if values := parameter.get("values"):
+        told.append(f"{'any' if several else 'one'} of {', '.join(values)}")
+    elif several:
+        told.append("several")
+    if parameter.get("pattern"):
+        told.append(f"that matches {parameter['pattern']}")
+    for end, name in (("minimum", "from"), ("maximum", "up to")):
+        if parameter.get(end) is not None:
+            told.append(f"{name} {parameter[end]}")
+    default = parameter.get("default")
+    if default is None and not parameter.get("nullable"):
+        return ", ".join(told)
+    return f"{', '.join(told)}; else {_left_out(default)}"
+
+
+def _left_out(default: Any) -> str:
+    if isinstance(default, list):
+        return ", ".join(map(str, default)) or "none"
+    return "NULL" if default is None else str(default) if isinstance(default, str) else json.dumps(default)
 
 
 def _asked(settings: Settings, url: str | None, agent_id: str | None) -> tuple[TrustedAgent, str]:

@@ -74,3 +74,16 @@ def test_an_address_of_two_agents_wants_the_one_that_is_meant(command: CommandLi
     assert run.code == 2
     assert run.line.endswith(f"has {OTHER}, urn:dataset-agent:twin at {other.url}: say which with --agent")
     assert command("card", other.url, "--agent", OTHER).code == 0
+
+
+def test_what_a_parameter_may_be_and_is_without_is_shown(command: CommandLine) -> None:
+    shown = command("card").out
+    metrics = "resolution, asymmetry, area_pct, retention, peak_width, signal_to_noise, hetp, pressure_drop"
+    assert f"takes metric STRING, one of {metrics}" in " ".join(shown.split())
+    assert (
+        "    takes from_day DATE; else 0001-01-01\n"
+        "          to_day DATE; else 9999-12-31\n"
+        "          sites STRING, any of Basel, Dublin, Durham, Singapore; else none\n"
+        "          per STRING, one of day, site_and_step, site, step, all; else step\n"
+        "          period, a period that says from_day and to_day at once\n"
+    ) in shown

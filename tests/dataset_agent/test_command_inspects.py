@@ -100,7 +100,11 @@ def test_card_shows_what_may_be_asked_and_with_which_key_it_was_verified(command
     assert f"Card signature verified with key {told['kid']}" in run.out
     assert run.out.count('    ask "') == sum(len(dataset["capabilities"]) for dataset in told["datasets"])
     assert '    ask "Compare the recovery of batches B001 and B002"\n' in run.out
-    assert "    takes batch_a STRING, batch_b STRING\n" in run.out
+    assert (
+        "    takes batch_a STRING, that matches B[0-9]{3}\n          batch_b STRING, that matches B[0-9]{3}\n"
+        in run.out
+    )
+    assert "    takes query STRING\n" in run.out
     assert {d["dataset"] for d in told["datasets"]} == {"chromatography-results", "purification-batches"}
 
 
