@@ -10,7 +10,7 @@ same budget: MOVED and READONLY change what is known, ASK changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -156,7 +156,6 @@ class RedisLanes:
             await lane.send_packed_command(lane.pack_commands(commands), check_health=False)
             return [await _read(lane) for _ in commands]
         except BaseException:
-            await lane.disconnect(nowait=True)
             await self._lost(address)
             raise
         finally:
@@ -172,18 +171,16 @@ class RedisLanes:
 
 
 async def _exchange(lane: AbstractConnection, command: Command, *, asking: bool) -> Any:
-    try:
-        if asking:
-            await lane.send_command("ASKING", check_health=False)
-            await lane.read_response()
-        await lane.send_packed_command(packed(command), check_health=False)
-        return await lane.read_response()
-    except ResponseError:
-        raise
-    except BaseException:
-        # Cut short, it might hand its late answer to the next command.
-        await lane.disconnect(nowait=True)
-        raise
+    if asking:
+        await lane.send_command("ASKING", check_health=False)
+        await _answer(lane)
+    await lane.send_packed_command(packed(command), check_health=False)
+    return await _answer(lane)
+
+
+def _answer(lane: AbstractConnection) -> Awaitable[Any]:
+    """One answer. The connection of one that is cut short ends: its late answer would be the next command's."""
+    return lane.read_response(disconnect_on_error=True)
 
 
 def packed(command: Command) -> bytes:
@@ -197,7 +194,7 @@ def packed(command: Command) -> bytes:
 
 async def _read(lane: AbstractConnection) -> Any:
     try:
-        return await lane.read_response()
+        return await _answer(lane)
     except ResponseError as error:
         return error
 

@@ -24,6 +24,7 @@ PROTECTED: Final = (
     "approvals/seal.py",
     "approvals/sqlite_store.py",
     "approvals/store.py",
+    "cache/entry.py",
     "cache/keys.py",
     "contract/address.py",
     "contract/authority.py",

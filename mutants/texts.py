@@ -15,6 +15,7 @@ from mutants.texts_quota import QUOTA
 from mutants.texts_results import RESULTS
 from mutants.texts_review import REVIEW
 from mutants.texts_served import SERVED
+from mutants.texts_store import STORE
 from mutants.texts_telemetry import TELEMETRY
 from mutants.texts_walls import WALLS
 
@@ -29,6 +30,7 @@ TEXTS: Final[tuple[Text, ...]] = (
     *REVIEW,
     *SERVED,
     *CACHE,
+    *STORE,
     *WALLS,
     *TELEMETRY,
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cache.allowance import Limit, beside_calls, one_call, present
+from cache.allowance import Limit, _Steps, beside_calls, one_call, present
 from cache.breaker import Breaker, LeftAlone
 from cache.flight import Flights, nothing
 from cache.keys import CacheKeys
@@ -257,6 +257,58 @@ async def test_limits_share_one_timer_and_each_ends_at_its_own_time(monkeypatch:
     short, long = await asyncio.gather(over(0.02), over(0.2))
     assert 0.02 <= short < long
     assert long >= 0.2
+
+
+async def test_what_arrived_while_the_loop_was_busy_is_read_before_the_time_is_over() -> None:
+    loop = asyncio.get_running_loop()
+    here, there = socket.socketpair()
+    here.setblocking(False)
+
+    def busy() -> None:
+        there.send(b"x")
+        time.sleep(0.05)
+
+    with here, there:
+        async with Limit(0.006):
+            loop.call_soon(busy)
+            assert await loop.sock_recv(here, 1) == b"x"
+
+
+@pytest.mark.parametrize("seconds", [0.002, 0.02])
+async def test_a_limit_ends_nothing_behind_its_block(seconds: float) -> None:
+    async with Limit(seconds):
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+
+
+async def test_a_fault_that_follows_the_end_is_that_fault() -> None:
+    async def failing() -> None:
+        async with Limit(0.02):
+            try:
+                await asyncio.sleep(PATIENCE_S)
+            except asyncio.CancelledError:
+                raise ZeroDivisionError from None
+
+    with pytest.raises(ZeroDivisionError):
+        await failing()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_where_nobody_waits_no_timer_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, look = 0, _Steps._step
+
+    def counted(steps: _Steps) -> None:
+        nonlocal looks
+        looks += 1
+        look(steps)
+
+    monkeypatch.setattr(_Steps, "_step", counted)
+    async with Limit(PATIENCE_S):
+        pass
+    await asyncio.sleep(0.1)
+    assert looks == 1
 
 
 async def test_only_a_task_has_a_limit() -> None:

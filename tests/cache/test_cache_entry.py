@@ -10,9 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cache import entry as entry_module
-from cache.entry import HEAD_BYTES, MAGIC, PLAIN_BYTES, EntryError, Header, open_sealed, read_header, seal, split
+from cache.entry import (
+    HEAD_BYTES,
+    MAGIC,
+    MAX_HEADER,
+    PLAIN_BYTES,
+    EntryError,
+    Header,
+    is_proven,
+    open_sealed,
+    read_header,
+    seal,
+    split,
+)
 from cache.keys import CacheKeys
-from cache.partition import Partition, entry_key, partition
+from cache.partition import PLAIN, Partition, entry_key, partition
 from contract.result import Execution, ResultDocument
 from tests.authority_builder import NOW, make_authority
 from tests.cache.cache_builder import AS_OF, BODY, TEMPLATE, make_document, make_execution, make_intent
@@ -64,6 +76,81 @@ def test_a_result_opens_whether_or_not_it_was_compressed(
 def test_a_large_result_is_stored_smaller_and_a_small_one_as_it_is() -> None:
     assert len(make_entry(make_document(b"r" * 50_000))) < 2_000
     assert len(make_entry(make_document(b"r" * 1_000))) - len(make_entry(make_document(b"r" * 500))) == 501
+
+
+def sealed(payload: bytes) -> bytes:
+    """An entry with this payload, sealed by whoever has the secret."""
+    entry = make_entry()
+    head, nonce = entry[: split(entry)[1]], bytes(12)
+    return head + nonce + KEYS.cipher(PLACE.id).encrypt(nonce, payload, head + KEY.encode())
+
+
+FACTS: list[Any] = [{}, 1, AS_OF, False, "exe-1", "duckdb", None, "LOCAL", 1.0, 2.0, None, None]
+LARGE = b"r" * 5_000
+
+
+def packed(facts: Any, body: bytes, size: int = 0) -> bytes:
+    told = facts if isinstance(facts, bytes) else json.dumps(facts).encode()
+    return size.to_bytes(4, "big") + len(told).to_bytes(4, "big") + told + body
+
+
+def block(body: bytes = LARGE) -> bytes:
+    return bytes(pyarrow.Codec("lz4_raw").compress(body, asbytes=True))
+
+
+def test_what_the_payload_says_is_what_is_documented() -> None:
+    assert reopen(sealed(packed(FACTS, b"rows")))[0].body == b"rows"
+    assert reopen(sealed(packed(FACTS, block(), len(LARGE))))[0].body == LARGE
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\x00" * 7,
+        packed(b"not json", b"rows"),
+        packed({}, b"rows"),
+        packed(7, b"rows"),
+        packed(FACTS[:3], b"rows"),
+        packed(FACTS[:6], b"rows"),
+        packed([*FACTS, None], b"rows"),
+        packed([*FACTS[:3], 0, *FACTS[4:]], b"rows"),
+        packed(FACTS, b"no block", 4_000),
+        packed(FACTS, block(), len(LARGE) - 1),
+        packed(FACTS, block()[:-1], len(LARGE)),
+        packed(FACTS, b"", 4_000),
+    ],
+)
+def test_a_payload_of_another_release_is_no_entry(payload: bytes) -> None:
+    with pytest.raises(EntryError, match="another form"):
+        reopen(sealed(payload))
+
+
+def test_a_header_has_a_size() -> None:
+    header = split(make_entry())[0]
+    with pytest.raises(EntryError, match="too large"):
+        seal(
+            header._replace(template="t" * 5_000),
+            make_document(),
+            make_execution(),
+            key=KEY,
+            partition_id=PLACE.id,
+            keys=KEYS,
+        )
+
+
+def test_a_header_is_proven_by_its_secret_and_its_key() -> None:
+    header = split(make_entry())[0]
+    assert is_proven(header, key=KEY, keys=KEYS)
+    assert header.kid == KEYS.kid
+    assert not is_proven(header, key=KEY, keys=CacheKeys.from_secret(bytes(32)))
+    assert not is_proven(header, key=KEY + "0", keys=KEYS)
+    assert not is_proven(header._replace(exp=header.exp + 1), key=KEY, keys=KEYS)
+
+
+def test_an_entry_may_be_served_for_as_long_as_it_is_stale_behind_its_end() -> None:
+    header = split(make_entry())[0]
+    assert (header.end, header._replace(stale_s=30).end) == (NOW + 60.0, NOW + 90.0)
 
 
 def test_the_header_is_read_without_any_key() -> None:
@@ -141,6 +228,82 @@ def _with_header(change: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(
     "change",
     [
+        {"more": 1},
+        {"started": True},
+        {"started": -1},
+        {"started": "1"},
+        {"exp": 253_402_300_800},
+        {"exp": 253_402_300_799, "stale_s": 1},
+        {"stale_s": -1},
+        {"stale_s": 1.5},
+        {"stale_s": 2**53},
+        {"size": -1},
+        {"size": 2**53},
+        {"size": True},
+    ],
+)
+def test_a_header_whose_numbers_are_none_is_not_read(change: dict[str, Any]) -> None:
+    with pytest.raises(EntryError):
+        split(_with_header(change))
+
+
+def _with_text(data: bytes) -> bytes:
+    entry = make_entry()
+    return entry[:5] + len(data).to_bytes(4, "big") + data + entry[split(entry)[1] :]
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"7", b"null", b'"header"', b"{", b"\xff"])
+def test_a_header_is_an_object(data: bytes) -> None:
+    with pytest.raises(EntryError):
+        split(_with_text(data))
+
+
+def test_no_more_is_read_as_a_header_than_one_may_have() -> None:
+    header = make_entry()[9 : split(make_entry())[1]]
+    assert split(_with_text(header.ljust(MAX_HEADER)))[0] == split(make_entry())[0]
+    with pytest.raises(EntryError, match="too large"):
+        split(_with_text(header.ljust(MAX_HEADER + 1)))
+
+
+def test_a_header_that_is_cut_is_not_read_though_what_is_there_is_whole() -> None:
+    header = make_entry()[9 : split(make_entry())[1]]
+    padded = _with_text(header.ljust(MAX_HEADER))
+    with pytest.raises(EntryError, match="cut or too large"):
+        split(padded[: 9 + MAX_HEADER - 1])
+
+
+@pytest.mark.parametrize("magic", [b"dsce1", b"dsce3", b"DSCE2"])
+def test_an_entry_of_another_release_is_not_read(magic: bytes) -> None:
+    with pytest.raises(EntryError, match="not an entry"):
+        split(magic + make_entry()[5:])
+
+
+@pytest.mark.parametrize("key", ["", "session:1", KEY.rpartition(":")[0]])
+def test_an_entry_at_a_key_that_is_none_is_not_listed(key: str) -> None:
+    with pytest.raises(EntryError, match="not this key's"):
+        read_header(make_entry(), key=key)
+
+
+def test_a_header_that_says_a_member_twice_is_not_listed() -> None:
+    entry = make_entry()
+    _, end = split(entry)
+    twice = b'{"template":"other",' + entry[10:end]
+    said = entry[:5] + len(twice).to_bytes(4, "big") + twice + entry[end:]
+    assert split(said)[0] == split(entry)[0]
+    with pytest.raises(EntryError, match="not readable"):
+        read_header(said, key=KEY)
+
+
+@pytest.mark.parametrize("kid", ["", "x", "g" * 16, None, 7])
+@pytest.mark.parametrize("name", ["kid", "proof"])
+def test_a_header_names_its_secret_and_its_proof_in_their_form(name: str, kid: object) -> None:
+    with pytest.raises(EntryError, match="what no entry holds"):
+        read_header(_with_header({name: kid}), key=KEY)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
         {"template": "\x1b[31m"},
         {"as_of": "a b"},
         {"as_of": 7},
@@ -148,6 +311,8 @@ def _with_header(change: dict[str, Any]) -> bytes:
         {"exp": None},
         {"dimensions": []},
         {"dimensions": {}},
+        {"dimensions": sorted(PLAIN)},
+        {"dimensions": None},
         {"dimensions": {**PLACE.dimensions, "dataset": "other"}},
         {"dimensions": {**PLACE.dimensions, "principal_class": "\x1b[31m"}},
         {"dimensions": {**PLACE.dimensions, "tenant": "acme"}},

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,12 @@ from redis.asyncio.connection import Connection
 
 from cache.breaker import Breaker
 from cache.keys import CacheKeys
-from cache.redis_lane import packed
+from cache.redis_lane import CONCURRENT, RedisLanes, WrongType, is_wrong_type, packed
 from cache.redis_store import RedisStore
 from cache.result_cache import Hit, Miss, ResultCache
 from cache.store import StoreUnavailable
 from contract.errors import DatasetAgentError
+from contract.redis_options import read_place
 from tests.authority_builder import NOW, make_authority
 from tests.cache.cache_builder import PATIENCE_S, make_document, make_execution, make_intent
 
@@ -143,38 +145,94 @@ async def test_after_three_faults_a_hung_server_costs_nothing(hung_url: str, key
     await results.close()
 
 
-async def test_a_late_answer_never_reaches_the_next_caller() -> None:
-    """The first answer comes after its budget; the connection that carries it must be gone."""
+@dataclass
+class Echo:
+    """Lanes to a server that answers each command with its last word, ``late`` once ``slow`` is set; or it is an error."""
 
-    async def answer_slowly_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    lanes: RedisLanes
+    slow: asyncio.Event
+    connections: set[asyncio.Task[None]]
+
+
+@pytest.fixture
+async def echo() -> AsyncIterator[Echo]:
+    slow = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while request := await reader.readuntil(b"\r\n"):
-            for _ in range(2 * int(request[1:])):
-                name = await reader.readuntil(b"\r\n")
-            if name.strip() == b"first":
-                await gate.wait()
-            writer.write(b"$%d\r\n%s" % (len(name) - 2, name))
+            words = [
+                (await reader.readuntil(b"\r\n"), await reader.readuntil(b"\r\n")) for _ in range(int(request[1:]))
+            ]
+            word = words[-1][1]
+            if word == b"late\r\n":
+                await slow.wait()
+            if word == b"leave\r\n":
+                return
+            writer.write(b"-%s" % word if word.isupper() else b"$%d\r\n%s" % (len(word) - 2, word))
             await writer.drain()
 
-    gate = asyncio.Event()
-    tasks = set()
+    tasks = set[asyncio.Task[None]]()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async def serve() -> None:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                await answer_slowly_once(reader, writer)
+                await answer(reader, writer)
             writer.close()
 
         tasks.add(asyncio.create_task(serve()))
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    store = RedisStore.connect(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", budget_s=0.2)
-    with pytest.raises(StoreUnavailable):
-        await store.get("first", now=NOW)
-    gate.set()
-    assert [await store.get(name, now=NOW) for name in ("second", "third")] == [b"second", b"third"]
-    await store.close()
+    lanes = RedisLanes(read_place(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"), budget_s=0.2)
+    yield Echo(lanes, slow, tasks)
+    slow.set()
+    await lanes.close()
     server.close()
     await asyncio.gather(*tasks)
+
+
+async def test_a_late_answer_never_reaches_the_next_caller(echo: Echo) -> None:
+    """The first answer comes after its budget; the connection that carries it must be gone."""
+    with pytest.raises(StoreUnavailable):
+        await echo.lanes.ask("GET", "late")
+    echo.slow.set()
+    assert [await echo.lanes.ask("GET", name) for name in ("second", "third")] == [b"second", b"third"]
+
+
+async def test_of_many_answers_a_late_one_never_reaches_the_next_caller(echo: Echo) -> None:
+    commands = [("GET", name) for name in ("first", "late", "next")]
+    with pytest.raises(StoreUnavailable):
+        await echo.lanes.ask_each(commands, within_s=0.2)
+    echo.slow.set()
+    assert await echo.lanes.ask("GET", "second") == b"second"
+    assert await echo.lanes.ask_each(commands[::2], within_s=PATIENCE_S) == [b"first", b"next"]
+
+
+async def test_a_connection_is_used_again_and_a_burst_has_so_many_and_no_more(echo: Echo) -> None:
+    for _ in range(5):
+        assert await echo.lanes.ask("GET", "x") == b"x"
+    assert len(echo.connections) == 1
+    await asyncio.gather(*(echo.lanes.ask("GET", "late") for _ in range(4 * CONCURRENT)), return_exceptions=True)
+    assert len(echo.connections) <= 2 * CONCURRENT
+    echo.slow.set()
+
+
+async def test_who_closes_a_connection_on_a_command_is_not_sent_it_again(echo: Echo) -> None:
+    with pytest.raises(StoreUnavailable):
+        await echo.lanes.ask("GET", "leave")
+    assert len(echo.connections) == 1
+
+
+async def test_what_a_server_says_of_an_error_is_not_repeated(echo: Echo) -> None:
+    with pytest.raises(StoreUnavailable) as stop:
+        await echo.lanes.ask("GET", "ERR A KEY OR A ROW")
+    assert "ROW" not in str(stop.value)
+
+
+async def test_a_key_of_another_type_is_told_from_a_server_that_is_away(echo: Echo) -> None:
+    with pytest.raises(WrongType):
+        await echo.lanes.ask("GET", "WRONGTYPE OPERATION")
+    told = await echo.lanes.ask_each([("GET", "x"), ("GET", "WRONGTYPE OPERATION"), ("GET", "y")], within_s=PATIENCE_S)
+    assert (told[0], is_wrong_type(told[1]), told[2]) == (b"x", True, b"y")
 
 
 async def test_connections_the_server_closed_while_idle_are_no_fault(results: ResultCache, valkey: Redis) -> None:

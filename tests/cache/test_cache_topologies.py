@@ -67,6 +67,14 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Server, ...]]:
         yield made
 
 
+def sent_on(node: Server) -> int:
+    """How many commands the server has sent to where their key is."""
+    with node.client() as client:
+        told = client.info("errorstats")
+    assert isinstance(told, dict)
+    return int(told.get("errorstat_MOVED", {"count": 0})["count"])
+
+
 async def test_entries_are_kept_found_listed_and_deleted_over_all_servers_of_a_cluster(
     nodes: tuple[Server, ...],
 ) -> None:
@@ -95,6 +103,7 @@ async def test_an_entry_its_lease_and_its_partition_are_in_one_slot_of_a_cluster
         assert not await store.put(key, b"late", exp=NOW + 60, now=NOW, owner="other")
         assert await store.get(key, now=NOW) == b"mine"
         assert await store.release(key, "me")
+    assert sum(map(sent_on, nodes)) == 0
     await store.close()
 
 
@@ -104,7 +113,8 @@ async def test_a_slot_is_followed_while_it_moves_and_after(nodes: tuple[Server, 
     source = next(node for number, node in enumerate(nodes) if slot < 16_384 * (number + 1) // 3)
     target = next(node for node in nodes if node is not source)
     # the slot is empty: whatever is asked for meanwhile is at its new place (ASK)
-    assert await store.get(KEYS[0], now=NOW) is None
+    other = RedisStore.connect(cluster_url(nodes), budget_s=PATIENT)
+    assert [await each.get(KEYS[0], now=NOW) for each in (store, other)] == [None, None]
     with source.client() as old, target.client() as new:
         new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", node_id(source))
         old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", node_id(target))
@@ -112,8 +122,12 @@ async def test_a_slot_is_followed_while_it_moves_and_after(nodes: tuple[Server, 
         assert await store.get(KEYS[0], now=NOW) == b"entry of " + KEYS[0].encode()
         for client in (new, old):
             client.execute_command("CLUSTER SETSLOT", slot, "NODE", node_id(target))
-    assert await store.get(KEYS[0], now=NOW) == b"entry of " + KEYS[0].encode()
-    assert await store.delete(KEYS[:1]) == 1
+    before = sent_on(source)
+    for _ in range(4):
+        assert await store.get(KEYS[0], now=NOW) == b"entry of " + KEYS[0].encode()
+    assert sent_on(source) - before == 1  # then it is known where the key is
+    assert await other.delete(KEYS[:1]) == 1  # by one that has not heard of it
+    await other.close()
     await store.close()
 
 
