@@ -15,9 +15,9 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
 from control_plane.descriptor import DatasetManifest
 from control_plane.descriptor_schema import schema_text
-from control_plane.registry import Registry, load_registry
+from control_plane.registry import DESCRIPTOR_FILES, Registry, load_registry
 from control_plane.source_facts import AUTO
-from dataset_agent.configuration import load_settings, read_settings
+from dataset_agent.configuration import datasets_problem, load_settings, read_settings
 from dataset_agent.console import EXIT_FAULT, AsJson, note, print_json, progress, say, table
 from dataset_agent.dataset_validation import Report, validate_folder
 from dataset_agent.folder_fault import FolderFault
@@ -238,10 +238,24 @@ def schema() -> None:
 
 
 def _of(folder: Path | None) -> Settings:
-    if folder is None:
-        return load_settings()
-    if not folder.is_dir():
-        raise DatasetAgentError(
-            Component.COMMAND, Category.INVALID_INPUT, "command.datasets.folder", f"{folder} is no folder: name one"
+    settings = load_settings() if folder is None else read_settings(datasets=_folder(folder))
+    if datasets_problem(settings) is not None and not _holds_datasets(settings.datasets):
+        raise _no_folder(
+            f"{settings.datasets} holds no dataset, no policies and no principals.yaml: name the folder that holds "
+            "them, or make one with dataset-agent datasets init"
         )
-    return read_settings(datasets=folder)
+    return settings
+
+
+def _holds_datasets(folder: Path) -> bool:
+    return any(True for name in DESCRIPTOR_FILES for _ in folder.glob(f"*/{name}"))
+
+
+def _folder(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise _no_folder(f"{folder} is no folder: name one")
+    return folder
+
+
+def _no_folder(message: str) -> DatasetAgentError:
+    return DatasetAgentError(Component.COMMAND, Category.INVALID_INPUT, "command.datasets.folder", message)

@@ -353,3 +353,17 @@ def test_a_folder_that_is_none_is_usage(tmp_path: Path, command: CommandLine) ->
     run = command("datasets", "validate", str(tmp_path / "none"))
     assert run.code == 2
     assert "is no folder" in run.line
+
+
+@pytest.mark.parametrize("verb", ["validate", "list"])
+def test_a_folder_of_anything_else_is_told_as_that_and_one_that_is_begun_by_what_it_lacks(
+    world: Path, command: CommandLine, verb: str
+) -> None:
+    for folder in (world / "flights", world.parent):
+        run = command("datasets", verb, str(folder), DATASETS=str(world))
+        assert run.code == 2
+        assert run.line.startswith(f"error: {folder} holds no dataset, no policies and no principals.yaml: name the")
+        assert command("datasets", verb, DATASETS=str(folder)).line == run.line
+    shutil.rmtree(world / "policies")
+    (world / "principals.yaml").unlink()
+    assert command("datasets", verb, str(world)).out
