@@ -75,8 +75,8 @@ def show(
 
 @cache_app.command("diff")
 def diff(
-    left: Annotated[str, typer.Argument(help=_KEY)],
-    right: Annotated[str, typer.Argument(help="Another one.")],
+    left: Annotated[str, typer.Argument(metavar="A", help=_KEY)],
+    right: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     url: At = None,
     as_json: AsJson = False,
 ) -> None:
