@@ -71,7 +71,9 @@ class Place:
         return CacheOutcome(outcome, None if outcome == "OFF" else self.key, derived)
 
 
-def judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now: float, limits: Limits) -> Hit | Miss:
+def judged(
+    entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now: float, limits: Limits, as_of: str | None
+) -> Hit | Miss:
     """Whether what is stored at ``place`` may be served ``now``; ``ResultCache.look`` says when."""
     try:
         header, end = split(entry)
@@ -87,6 +89,8 @@ def judged(entry: bytes, place: Place, max_age_s: int | None, stale_s: int, now:
     if is_stale and (place.partition.restricted or now >= header.exp + min(stale_s, header.stale_s)):
         return place.miss("expired")
     if max_age_s is not None and now - header.started > max_age_s:
+        return place.miss("too_old")
+    if as_of is not None and document.as_of != as_of:  # what is decided about is served as of another instant
         return place.miss("too_old")
     if not limits.hold(document):  # they were others when it was stored
         return place.miss("too_large")

@@ -109,6 +109,7 @@ class ResultCache:
         now: float,
         stale_s: int = 0,
         limits: Limits = UNLIMITED,
+        as_of: str | None = None,
         media_type: str = RESULT_MEDIA_TYPE,
         again: bool = False,
         derive: Derive | None = None,
@@ -126,6 +127,7 @@ class ResultCache:
             now=now,
             stale_s=stale_s,
             limits=limits,
+            as_of=as_of,
             media_type=media_type,
         )
         if isinstance(found, Miss) and derive is not None and found.reason not in ("unavailable", "off"):
@@ -153,13 +155,14 @@ class ResultCache:
         now: float,
         stale_s: int = 0,
         limits: Limits = UNLIMITED,
+        as_of: str | None = None,
         media_type: str = RESULT_MEDIA_TYPE,
         peek: bool = False,
     ) -> Hit | Miss:
         """The stored result of an equal call in the same partition.
 
-        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is one
-        that is beyond ``limits``, whatever is altered, moved, or not answered in time, and what is past the time that it
+        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is one whose rows are
+        of another instant than ``as_of``, where one is given, and one that is beyond ``limits``, whatever is altered, moved, or not answered in time, and what is past the time that it
         may be reused for: but where it was stored to be answered after it, for ``stale_s``
         seconds at most, it is a hit that says STALE. ``peek`` is for who will not answer with it: no use is counted.
         """
@@ -175,7 +178,7 @@ class ResultCache:
             return place.miss("unavailable")
         if entry is None:
             return place.miss("absent")
-        return judged(entry, place, max_age_s, stale_s, now, limits)
+        return judged(entry, place, max_age_s, stale_s, now, limits, as_of)
 
     async def keep(
         self,

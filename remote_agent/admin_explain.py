@@ -35,7 +35,7 @@ _WHY: Final = {
     "hit": "an equal call under an equal authorization is stored, and is young enough",
     "stale": "it is stored, is past its time, and would be answered once more while it is refreshed",
     "expired": "it is stored, and its time is over",
-    "too_old": "it is stored, and is older than the capability allows",
+    "too_old": "it is stored, and is older than the capability allows, or as of another instant than what is served now",
     "too_large": "it is stored, and has more rows or bytes than an answer may have now",
     "integrity": "something is stored under this key that does not open: cache verify names it",
     "unavailable": "the store does not answer",
@@ -89,7 +89,7 @@ async def _explained(
 ) -> dict[str, Any]:
     results = ResultCache(store if settings.cache_enabled else None, keys[0], agent_id=settings.agent_id)
     intent, freshness = intent_of(call), call.freshness_class
-    _, capability, _ = call.parts()
+    served, capability, _ = call.parts()
     limits = Limits(capability.descriptor.max_rows, settings.max_result_bytes)
     place = results.locate(authority, intent, freshness_class=freshness)
 
@@ -112,6 +112,7 @@ async def _explained(
         now=now,
         stale_s=stale_s(authority, call),
         limits=limits,
+        as_of=served.as_of,
     )
     reason: str = looked.reason
     source = None

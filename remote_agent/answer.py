@@ -206,9 +206,10 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
     """A stored result of the same meaning inside the same authorization partition, or one that follows from one.
 
     ``None`` where there is none. It is STALE where it is past its time, and publisher and policy
-    allow that it is answered while it is refreshed. What is larger than may be answered now is none.
+    allow that it is answered while it is refreshed. What is larger than may be answered now is none, and so are
+    rows as of another instant than admission was told.
     """
-    _, capability, _ = call.parts()
+    served, capability, _ = call.parts()
     intent = intent_of(call)
     found = await service.cache.find(
         authority,
@@ -218,6 +219,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
         now=service.clock(),
         stale_s=stale_s(authority, call),
         limits=inline_limits(call, service),
+        as_of=served.as_of,
         again=again,
         derive=None if again else partial(derive, authority, call, intent, service),
     )

@@ -52,7 +52,7 @@ async def follow(
     authority: Authority, call: BoundCall, intent: Intent, cache: ResultCache, *, limits: Limits, now: float
 ) -> Follows | None:
     """What follows from what is stored and is within ``limits``, kept nowhere; ``None`` where nothing does."""
-    _, capability, bound = call.parts()
+    served, capability, bound = call.parts()
     family, plan = family_of(authority, call, intent), capability.rollup
     if family is None or plan is None:
         return None
@@ -66,6 +66,7 @@ async def follow(
             freshness_class=call.freshness_class,
             max_age_s=capability.descriptor.freshness_requirement_s,
             now=now,
+            as_of=served.as_of,
         )
         made = await _made(plan, source, wide, bound, limits) if isinstance(source, Hit) else None
         if isinstance(source, Hit) and made is not None:

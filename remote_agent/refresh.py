@@ -92,6 +92,7 @@ async def _is_fresh(authority: Authority, call: BoundCall, intent: Intent, servi
         max_age_s=call.place()[1].descriptor.freshness_requirement_s,
         now=service.clock(),
         limits=inline_limits(call, service),
+        as_of=call.place()[0].as_of,
         peek=True,
     )
     return isinstance(found, Hit)

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from contract.errors import SignerUnavailable
 from contract.key_ring import sign_with
+from contract.result import instant
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, Review, decide
 from control_plane.descriptor import DatasetDescriptor
@@ -255,8 +256,17 @@ async def validate(asking: Asking, service: Service) -> Asking:
     if planned is None or sent is None or reply is None or target is None:
         raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, "the result is not shown: there is nothing to verify")
     verified = verify_reply(reply, plan=planned, sent=sent, descriptor=target.descriptor, trust=service.trust)
+    _check_age(asking.wanted.max_age_s, verified.document.as_of, service.clock())
     verify_hops(verified.statement, asking, service)
     return replace(asking, verified=verified, drafted=draft_relay(asking, verified, reply, service))
+
+
+def _check_age(max_age_s: float | None, as_of: str, now: float) -> None:
+    """What a card says is not what was answered: rows, or what they rest on, may be as of an earlier instant."""
+    if max_age_s is not None and now - instant(as_of).timestamp() > max_age_s:
+        raise NotGranted(
+            Reason.FRESHNESS_UNSATISFIABLE, "the result is not shown: it is of older data than the request allows"
+        )
 
 
 async def record_evidence(asking: Asking, service: Service) -> Asking:

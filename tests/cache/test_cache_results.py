@@ -16,7 +16,7 @@ from contract.authority import Authority
 from contract.result import CacheOutcome, Execution, Intent, ResultDocument
 from contract.scope import Sensitivity
 from tests.authority_builder import NOW, make_authority
-from tests.cache.cache_builder import make_document, make_execution, make_intent
+from tests.cache.cache_builder import AS_OF, make_document, make_execution, make_intent
 
 AUTHORITY = make_authority()
 
@@ -167,6 +167,16 @@ async def test_a_result_older_than_its_reuse_is_not_kept(results: ResultCache) -
 async def test_an_entry_older_than_the_age_asked_for_is_a_miss(results: ResultCache, age: int, expected: str) -> None:
     await keep(results)
     assert reason(await find(results, now=NOW + age, max_age_s=30)) == expected
+
+
+@pytest.mark.parametrize(
+    ("as_of", "expected"), [(None, "hit"), (AS_OF, "hit"), ("2026-08-31T22:00:01Z", "too_old"), ("", "too_old")]
+)
+async def test_an_entry_whose_rows_are_as_of_another_instant_than_what_is_served_is_a_miss(
+    results: ResultCache, as_of: str | None, expected: str
+) -> None:
+    await keep(results)
+    assert reason(await find(results, as_of=as_of)) == expected
 
 
 async def test_an_entry_from_the_future_is_a_miss(results: ResultCache) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -66,3 +67,22 @@ def test_a_shorter_reuse_time_finds_nothing_that_was_stored_under_a_longer_one(w
     publish(world, reuse_s=REUSE_S)
     world.move(1)
     assert [outcome(world, arguments), outcome(world, arguments)] == ["MISS", "HIT"]
+
+
+def test_rows_as_of_an_earlier_instant_than_the_call_was_admitted_for_are_not_answered(world: Clocked) -> None:
+    """The publisher says of the same revision that it is as of now: who needs young data is admitted for these."""
+    arguments = world.fresh()
+    assert [told(world, arguments)[0], told(world, arguments)[0]] == ["MISS", "HIT"]
+    service = world.agents[0].lifecycle.service
+    served = service.world.datasets[DATASET]
+    later = served.descriptor.as_of + timedelta(hours=5)
+    moved = replace(served, descriptor=served.descriptor.model_copy(update={"as_of": later}))
+    service.world = replace(service.world, datasets={**service.world.datasets, DATASET: moved})
+    again = [told(world, arguments), told(world, arguments)]
+    assert again == [("MISS", moved.as_of), ("HIT", moved.as_of)]
+
+
+def told(world: Clocked, arguments: dict[str, str]) -> tuple[str, str]:
+    """What the cache had, and as of when the rows are."""
+    cache = world.ask(world.root_token(), arguments)["metadata"][CACHE_KEY]
+    return cache["outcome"], cache["as_of"]

@@ -113,6 +113,7 @@ class RootWorld:
         call: Call,
         *,
         body: bytes | None = None,
+        as_of: str = AS_OF,
         signer: TestSigner | None = None,
         change: Callable[[dict[str, Any]], None] | None = None,
         upstream: Sequence[Upstream] = (),
@@ -141,7 +142,7 @@ class RootWorld:
             schema_version=descriptor.schema_version,
             sensitivity=Sensitivity.INTERNAL,
         )
-        document = ResultDocument(result(call) if body is None else body, 2, False, AS_OF)
+        document = ResultDocument(result(call) if body is None else body, 2, False, as_of)
         drafted = draft(
             authority,
             agent_id=AGENT_ID,

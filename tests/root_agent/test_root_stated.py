@@ -7,13 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a.types.a2a_pb2 import Task
 
+from contract.call import Call
 from contract.errors import DatasetAgentError
 from control_plane.descriptor import DatasetDescriptor
 from root_agent.answer_view import to_json
 from root_agent.app import build_app
 from root_agent.entry import RootAgent
-from tests.root_agent.root_world import QUESTION, RootWorld
+from tests.root_agent.root_world import QUESTION, RootWorld, result
+from tests.root_agent.scripted_remote import Arrived
 
 CALL = {"dataset": "purification-batches", "capability": "search", "arguments": {"query": "B001"}}
 
@@ -45,6 +48,25 @@ async def test_data_older_than_stated_are_refused_before_anything_is_minted(
 async def test_data_as_young_as_stated_are_answered(root: RootAgent, world: RootWorld, age_s: float) -> None:
     answer = await root.ask(world.token("process_engineer"), call=CALL, max_age_s=age_s + 3_600)
     assert answer.verdict == "GRANTED"
+
+
+async def test_rows_that_are_older_than_stated_are_not_shown_whatever_the_card_says(
+    root: RootAgent, world: RootWorld, age_s: float
+) -> None:
+    """A remote's stored rows, or those of the agent that it asks, may be older than its own card."""
+    earlier = "2026-08-30T22:00:00.000000Z"
+
+    async def older(arrived: Arrived) -> Task:
+        call = Call.parse(arrived.call)
+        return world.answer(world.grant(arrived), call, body=result(call, as_of=earlier), as_of=earlier)
+
+    world.remote.script = older
+    shown = await root.ask(world.token("process_engineer"), call=CALL, max_age_s=age_s + 25 * 3_600)
+    assert shown.verdict == "GRANTED"
+    answer = await root.ask(world.token("process_engineer"), call=CALL, max_age_s=age_s + 3_600)
+    assert (answer.decision.reason, answer.document) == ("FRESHNESS_UNSATISFIABLE", None)
+    assert to_json(answer)["result"] is None
+    assert world.ran == 2
 
 
 @pytest.mark.parametrize(("version", "reason"), [("3", "PRINCIPAL_AUTHORIZED"), ("99", "SCHEMA_VERSION_MISMATCH")])
