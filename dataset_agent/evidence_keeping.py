@@ -18,7 +18,7 @@ from contract.ids import new_id
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
 from control_plane.principals import load_directory
-from dataset_agent.configuration import check_user, load_settings
+from dataset_agent.configuration import check_home, check_user, load_settings
 from dataset_agent.console import AsJson, fail, note, print_json, progress, say
 from dataset_agent.evidence_options import (
     DryRun,
@@ -153,6 +153,8 @@ def forget(
     """Erase a person's key: nobody can tell any more which rows are theirs, and the tree still verifies."""
     settings = load_settings()
     on_server = settings.ledger_url is not None
+    if not on_server:
+        check_home(settings)
     sides = [side] if side else [one for one in Side if on_server or ledger_path(settings, one).is_file()]
     told: list[dict[str, Any]] = []
     approvals = 0
@@ -177,6 +179,10 @@ def forget(
         print_json({"ledgers": told, "approvals": approvals, "dry_run": dry_run})
     for one_told in () if as_json else told:
         say(_sentence(one_told, dry_run))
+    if not as_json and not told:
+        note(
+            f"there is no ledger in {settings.home}, so nothing is kept of anybody: is this the home that was served from?"
+        )
     if not as_json and told and not any(one_told["known"] for one_told in told):
         _say_label(settings, subject)
     if approvals and not as_json:

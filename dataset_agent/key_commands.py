@@ -121,7 +121,7 @@ def rotate(
         return
     if only_stage and at_once:
         raise typer.BadParameter("give --stage or --now")
-    check_user(settings, KeyStore.of(settings, role).folder)
+    _check_kept(settings, role)
     if only_stage:
         key = stage(settings, role, now=now)
     else:
@@ -141,7 +141,7 @@ def rotate(
 
 
 def _rotate_cache(settings: Settings, now: float, as_json: bool) -> None:
-    check_user(settings, KeyStore.of(settings, KeyName.REMOTE).folder)
+    _check_kept(settings, KeyName.REMOTE)
     kid, earlier = rotate_secret(settings, now=now)
     if as_json:
         print_json({"role": "cache", "kid": kid, "state": "current", "earlier": list(earlier)})
@@ -162,7 +162,7 @@ def retire_key(
 ) -> None:
     """Accept a replaced key no longer, or take back a staged one. The key that signs is never retired."""
     settings = load_settings()
-    check_user(settings, KeyStore.of(settings, role).folder)
+    _check_kept(settings, role)
     retire(settings, role, kid, now=time.time(), force=force)
     if as_json:
         print_json({"role": role, "kid": kid, "state": "retired", "revoked": force})
@@ -171,6 +171,14 @@ def retire_key(
     if force:
         say("It is one of its revoked_keys: whoever reads that file believes nothing by it again, published or not.")
     say(_EVERYWHERE)
+
+
+def _check_kept(settings: Settings, role: KeyName) -> None:
+    """That there is something to change, and that this user may. Raises NOT_FOUND and CONFIGURATION."""
+    folder = KeyStore.of(settings, role).folder
+    if not folder.exists() and not settings.trust_path.exists():
+        check_home(settings)
+    check_user(settings, folder)
 
 
 def _row(record: KeyRecord, now: float) -> tuple[object, ...]:

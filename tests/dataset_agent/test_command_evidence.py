@@ -246,3 +246,7 @@ def test_forgetting_where_no_ledger_is_says_nothing_was_done(tmp_path: Path, kep
     shutil.rmtree(kept.home / "remote")
     told = kept.command("evidence", "forget", "--subject", "x", "--json").json
     assert told == {"ledgers": [], "approvals": 0, "dry_run": False}
+    said = kept.command("evidence", "forget", "--subject", "x", "--yes")
+    assert (said.code, said.line.partition(",")[0]) == (0, f"there is no ledger in {kept.home}")
+    elsewhere = kept.command("evidence", "forget", "--subject", "x", "--yes", HOME=str(tmp_path / "none"))
+    assert (elsewhere.code, "there is no home at" in elsewhere.line) == (2, True)

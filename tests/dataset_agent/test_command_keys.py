@@ -141,3 +141,23 @@ def test_a_key_that_is_revoked_and_still_signs_is_named(command: CommandLine, ho
     assert command("keys", "rotate", "--role", "remote", "--now").code == 0
     assert command("keys", "retire", "--role", "remote", "--force", kid).code == 0
     assert not any(key["revoked"] and key["state"] != "retired" for key in command("keys", "list", "--json").json)
+
+
+@pytest.mark.parametrize(
+    "words", [("rotate", "cache"), ("rotate", "--role", "root", "--stage"), ("retire", "x", "--role", "root")], ids=str
+)
+def test_no_home_is_made_by_changing_what_is_not_there(
+    command: CommandLine, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    run = command("keys", *words, HOME=str(tmp_path / "none"))
+    assert (run.code, run.line.partition(":")[2]) == (
+        2,
+        f" there is no home at {tmp_path / 'none'}: correct DATASET_AGENT_HOME, or make one with dataset-agent keys init",
+    )
+    assert not (tmp_path / "none").exists()
+
+
+def test_approvals_and_entries_are_called_as_their_pages_call_them(command: CommandLine) -> None:
+    for words, name in ((("approvals", "show"), "ID"), (("cache", "diff"), "A"), (("cache", "diff", "x"), "B")):
+        run = command(*words)
+        assert (run.code, f"Missing argument '{name}'" in run.line) == (2, True)
