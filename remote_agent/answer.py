@@ -50,7 +50,7 @@ from remote_agent.accounting import accountable, describe, record, refuse, seal
 from remote_agent.deciding import admit, person, policy_of, recheck
 from remote_agent.derived import derive
 from remote_agent.hop import delegate
-from remote_agent.limits import inline_limits
+from remote_agent.limits import inline_limits, young_enough
 from remote_agent.outcome import Answer, BoundCall, Execute, Found, Request, RunIds, Supplied, Trail
 from remote_agent.proposal import half_call_json
 from remote_agent.quotas import executing, limit
@@ -84,6 +84,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
             return await ask_back(call, trail, service)
         trail.supplied = supplied = await delegate(authority, call, request, service)
         found = await find_or_run(authority, call, supplied, service, execute)
+        young_enough(call, found.document, now)
         trail.found = found = found.asked_by(request)
         underway.ran(supplied, found)
         if underway.detached:

@@ -16,6 +16,7 @@ from contract.verdict import NotGranted, Reason
 from remote_agent.accounting import accountable, describe, record, seal
 from remote_agent.answer import bind, release, spend, verify
 from remote_agent.deciding import admit, recheck
+from remote_agent.limits import young_enough
 from remote_agent.outcome import Answer, BoundCall, Request, Trail
 from remote_agent.review import check_approver
 from remote_agent.service import Service
@@ -40,6 +41,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         await spend(authority, service, now)
         underway.accept(authority, call)
         ran = await joined.result()
+        young_enough(call, ran.found.document, now)
         trail.supplied, trail.found = ran.supplied, ran.found
         await recheck(authority, ran.call, None, service)
         told = ran.found.told(service.clock())

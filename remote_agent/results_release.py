@@ -33,6 +33,7 @@ from remote_agent.accounting import arrival_of
 from remote_agent.answer import spend, verify
 from remote_agent.cancelling import past_cancelling
 from remote_agent.deciding import admit, person, policy_of
+from remote_agent.limits import young_enough
 from remote_agent.outcome import BoundCall, Request
 from remote_agent.results_range import Span, Unsatisfiable, span_of
 from remote_agent.results_trail import Trail
@@ -121,6 +122,7 @@ async def _opened(trail: Trail, files: ExitStack, wanted: Wanted, service: Servi
     _, authority = await admit(grant, call, world, now)
     trail.authority = authority
     _check_terms(held, authority, world)
+    young_enough(call, held.result, now)
     await check_approver(call, service)
     span = _span(trail, wanted, held.result)
     reader = files.enter_context(service.spool.reading(held))
