@@ -72,9 +72,7 @@ def stripped(parts: Iterable[Checkpoint | Beginning | Entry | Leaves]) -> Iterat
     """The lines of an export without what its rows say: their hashes are left, so that it verifies."""
     held: list[bytes] = []
     rest = iter(parts)
-    newest = next(rest)
-    if not isinstance(newest, Checkpoint):
-        raise InvalidLedger("an export begins with a checkpoint")
+    newest = newest_of(rest)
     second = next(rest, None)
     begins = second.head if isinstance(second, Beginning) else None
     yield first_line(newest, begins)
@@ -87,6 +85,14 @@ def stripped(parts: Iterable[Checkpoint | Beginning | Entry | Leaves]) -> Iterat
             del held[:_LEAVES_A_LINE]
     if held:
         yield leaves_line(Leaves(at, tuple(held)))
+
+
+def newest_of(parts: Iterator[object]) -> Checkpoint:
+    """The checkpoint that the parts of a ledger begin with. Raises ``InvalidLedger`` for something else."""
+    first = next(parts, None)
+    if not isinstance(first, Checkpoint):
+        raise InvalidLedger("it does not begin with a checkpoint")
+    return first
 
 
 def is_export(path: Path) -> bool:

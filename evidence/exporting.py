@@ -11,8 +11,8 @@ from pathlib import Path
 import orjson
 
 from evidence.checkpoint import Checkpoint
-from evidence.entry import Entry, Head, InvalidLedger
-from evidence.export import Beginning, Leaves, entry_line, first_line, leaves_line
+from evidence.entry import Entry, Head
+from evidence.export import Beginning, Leaves, entry_line, first_line, leaves_line, newest_of
 from evidence.merkle import Frontier
 from evidence.parts import Part, Source
 from evidence.reader import check_there, told
@@ -29,9 +29,7 @@ def export_lines(path: Path, *, start: int = 0) -> Iterator[str]:
     """
     check_there(path)
     with told(str(path)), Source(path).parts() as parts:
-        newest = next(parts)
-        if not isinstance(newest, Checkpoint):
-            raise InvalidLedger("the file has no head of a known format")
+        newest = newest_of(parts)
         stands, rest = _after(parts, newest, start)
         if stands is None:
             raise RowsRemoved(
@@ -44,9 +42,7 @@ def export_lines(path: Path, *, start: int = 0) -> Iterator[str]:
 def _rows_from(path: Path, start: int) -> Iterator[str]:
     """``export_lines`` without the first one."""
     with told(str(path)), Source(path).parts() as parts:
-        newest = next(parts)
-        if isinstance(newest, Checkpoint):
-            yield from map(_line_of, _after(parts, newest, start)[1])
+        yield from map(_line_of, _after(parts, newest_of(parts), start)[1])
 
 
 def _line_of(part: Entry | Leaves) -> str:

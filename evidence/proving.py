@@ -8,7 +8,7 @@ from typing import Any
 
 from evidence.checkpoint import Checkpoint
 from evidence.entry import InvalidLedger
-from evidence.export import Beginning, Leaves
+from evidence.export import Beginning, Leaves, newest_of
 from evidence.merkle import consistency_path, inclusion_path, root_of
 from evidence.parts import Source
 from evidence.reader import check_there, told
@@ -50,9 +50,7 @@ def tree_of(path: Path) -> Tree:
     leaves: list[bytes] = []
     check_there(path)
     with told(str(path)), Source(path).parts() as parts:
-        newest = next(parts)
-        if not isinstance(newest, Checkpoint):
-            raise InvalidLedger("the file has no head of a known format")
+        newest = newest_of(parts)
         for part in parts:
             if isinstance(part, Beginning):
                 if part.head.frontier.size != len(leaves):

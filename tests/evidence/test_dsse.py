@@ -18,6 +18,7 @@ from evidence.dsse import (
     pae,
     payload_of,
     sign_envelope,
+    signing_key,
 )
 from tests.evidence.evidence_builders import SeedSigner
 
@@ -73,9 +74,12 @@ def test_both_base64_alphabets_are_read() -> None:
         {"payload": "\u00e9"},
         {"signatures": []},
         {"signatures": {}},
+        {"signatures": None},
+        {"signatures": 7},
         {"signatures": ["x"]},
         {"signatures": [{"keyid": "x"}]},
         {"signatures": [{"sig": 5}]},
+        {"signatures": [{"sig": "A" * 1_400}]},
         {"signatures": ENVELOPE["signatures"] * 9},
     ],
 )
@@ -89,6 +93,23 @@ def test_a_malformed_envelope_is_refused(change: dict[str, Any]) -> None:
 def test_what_is_no_object_is_no_envelope(envelope: object) -> None:
     with pytest.raises(InvalidProvenance):
         open_envelope(envelope, SeedSigner().public_key)
+
+
+def test_who_trusts_several_keys_is_told_which_of_them_signed_or_why_none_did() -> None:
+    trusted = [SeedSigner(number).public_key for number in (3, 1)]
+    assert signing_key(ENVELOPE, trusted) == SeedSigner().public_key
+    changed = ENVELOPE | {"payload": sign_envelope({**STATEMENT, "more": 1}, SeedSigner(2))["payload"]}
+    unnamed = sign_envelope(STATEMENT, SeedSigner(2))
+    unnamed["signatures"][0]["keyid"] = "somebody"
+    for envelope, said in (
+        (changed, "was changed after the key that it names signed it"),
+        (sign_envelope(STATEMENT, SeedSigner(2)), f"not trusted here (kid {SeedSigner(2).public_key.thumbprint})"),
+        (unnamed, "not trusted here (no kid named)"),
+    ):
+        with pytest.raises(InvalidProvenance) as caught:
+            signing_key(envelope, trusted)
+        assert caught.value.check == "signature"
+        assert said in str(caught.value)
 
 
 def test_the_payload_type_is_signed_too() -> None:

@@ -82,8 +82,9 @@ def test_what_was_stripped_before_stays_as_it_is(file: Path) -> None:
 
 def test_an_export_begins_with_a_checkpoint_also_where_it_is_stripped(whole: Path) -> None:
     parts = list(read_export(whole))
-    with pytest.raises(InvalidLedger, match="begins with a checkpoint"):
-        next(stripped(parts[1:]))
+    for others in (parts[1:], []):
+        with pytest.raises(InvalidLedger, match="does not begin with a checkpoint"):
+            next(stripped(others))
 
 
 def test_rows_are_read_from_one_on_and_found_by_their_value(file: Path, folder: Path) -> None:

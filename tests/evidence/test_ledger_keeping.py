@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from contract.errors import DatasetAgentError
+from contract.signing import PublicKey
+from evidence import keeping
 from evidence.checkpoint import Receipt
 from evidence.damage import Damage
 from evidence.entry import InvalidLedger
@@ -102,6 +105,23 @@ def test_a_damaged_ledger_is_not_rotated(tmp_path: Path, ledger: Ledger, receipt
         rotate(ledger.path, KEYS)
     assert segments_of(ledger.path) == ()
     assert len(list(LedgerFile(ledger.path).rows())) == 10
+
+
+def test_who_rotates_while_another_does_moves_nothing_and_loses_no_row(
+    ledger: Ledger, receipts: list[Receipt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = keeping._check
+
+    def late(path: Path, keys: tuple[PublicKey, ...]) -> None:
+        monkeypatch.setattr(keeping, "_check", check)
+        assert rotate(ledger.path, KEYS, before=NOW + 4).stop == 4
+        check(path, keys)
+
+    monkeypatch.setattr(keeping, "_check", late)
+    with pytest.raises(InvalidLedger, match="rotated meanwhile"):
+        rotate(ledger.path, KEYS)
+    assert [entry.index for entry in LedgerFile(ledger.path).rows()] == list(range(10))
+    assert all(verify(ledger.path, receipt).ok for receipt in receipts)
 
 
 def test_rows_are_read_and_found_across_segments(ledger: Ledger, receipts: list[Receipt]) -> None:
@@ -240,6 +260,11 @@ class TestExport:
         assert write_export(ledger.path, file, start=start).begins == start
         report = verify(file, receipts[start - 1])
         assert (report.ok, report.begins, report.size) == (True, start, 15), report.problem
+
+    def test_of_no_ledger_there_is_none(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetAgentError) as caught:
+            next(export_lines(tmp_path / "none.db"))
+        assert caught.value.is_not_found
 
     def test_it_cannot_begin_between_rows_of_which_only_hashes_are_left(
         self, ledger: Ledger, receipts: list[Receipt], tmp_path: Path

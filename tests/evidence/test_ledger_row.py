@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
 from contract.verdict import Decision, Reason
-from evidence.row import LedgerRow, recordable
+from evidence.row import Kind, LedgerRow, leaf_data, recordable
 from tests.evidence.evidence_builders import CALL_HASH, SUBJECT, make_row, refused_row
 
 TOKEN = "eyJhbGciOiJFZDI1NTE5In0.eyJzdWIiOiJ1LWVuZy0wMSJ9.c2lnbmF0dXJl"
@@ -75,6 +77,29 @@ def test_granted_on_a_dataset_says_which_data(member: str) -> None:
 def test_a_subject_needs_its_issuer() -> None:
     with pytest.raises(ValidationError, match="issuer"):
         make_row(issuer=None)
+
+
+@pytest.mark.parametrize("cache", ["MISS", "STALE", None])
+def test_what_is_derived_is_a_hit(cache: str | None) -> None:
+    make_row(cache="HIT", derived=1)
+    with pytest.raises(ValidationError, match="what is derived is a HIT"):
+        make_row(cache=cache, derived=1)
+
+
+def test_a_row_of_a_removal_names_the_rows_and_no_other_row_does() -> None:
+    removed = "0-10:" + "0" * 64
+    make_row(kind=Kind.SEGMENT_REMOVED, segment=removed)
+    for members in ({"segment": removed}, {"kind": Kind.SEGMENT_REMOVED}):
+        with pytest.raises(ValidationError, match="a removal names its rows"):
+            make_row(**members)
+
+
+@pytest.mark.parametrize("value", [1.5, True, b"x", ["x"], {"a": 1}])
+def test_a_leaf_is_of_texts_and_integers(value: object) -> None:
+    cells: dict[str, Any] = {"kind": "terminal", "rows_returned": 2, "client": None}
+    assert leaf_data(0, cells) == b'{"client":null,"index":0,"kind":"terminal","rows_returned":2}'
+    with pytest.raises(TypeError, match="text, an integer or null"):
+        leaf_data(0, cells | {"reason": value})
 
 
 def test_printing_a_row_shows_nothing_personal() -> None:

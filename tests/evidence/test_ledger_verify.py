@@ -119,6 +119,26 @@ def test_a_hash_that_is_text_is_named(folder: Path, column: str) -> None:
     assert verify(folder).bad_row == 3
 
 
+def test_an_index_that_is_none_is_not_read(folder: Path) -> None:
+    tamper(
+        folder,
+        "CREATE TABLE others AS SELECT * FROM entries",
+        "DROP TABLE entries",
+        "ALTER TABLE others RENAME TO entries",
+        "UPDATE entries SET idx = 3.5 WHERE idx = 3",
+    )
+    with pytest.raises(DatasetAgentError, match="foreign type"):
+        list(LedgerFile(folder / "ledger.db").rows())
+
+
+@pytest.mark.parametrize("peaks", ["randomblob(length(peaks))", "zeroblob(length(peaks))"])
+def test_nothing_is_signed_on_peaks_that_do_not_hash_to_the_root(folder: Path, peaks: str) -> None:
+    """Root and signature are as they were: only the next row would be of another tree."""
+    tamper(folder, f"UPDATE head SET peaks = {peaks}")
+    with pytest.raises(DatasetAgentError, match="peaks do not hash"):
+        open_ledger(folder)
+
+
 @pytest.mark.parametrize("column", ["size", "root", "peaks", "time", "origin", "signature"])
 def test_a_head_of_foreign_types_is_found(folder: Path, column: str) -> None:
     tamper(

@@ -16,8 +16,6 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from contract.key_ring import KeyRing
 from contract.verdict import NotGranted, Reason
@@ -25,7 +23,7 @@ from evidence import ledger as ledger_module
 from evidence import writer_client, writer_process
 from evidence.checkpoint import Receipt
 from evidence.entry import plain
-from evidence.frames import LOST, Frames, InvalidFrame, framed, read_reply, read_request, reply, request
+from evidence.frames import LOST, framed
 from evidence.reader import LedgerFile
 from evidence.verify import verify_ledger
 from evidence.writer_process import WriterProcess
@@ -366,38 +364,6 @@ def test_a_writer_that_dies_at_once_is_started_ever_more_rarely(monkeypatch: pyt
         place.close()
     assert list(started.values()) == [0.0, 0.5, 1.5, 3.5, 7.5, 15.5]
     assert not place.address.parent.exists()
-
-
-@given(st.lists(st.binary(max_size=40), max_size=8), st.data())
-def test_frames_are_cut_the_same_wherever_the_network_cuts(bodies: list[bytes], data: st.DataObject) -> None:
-    sent, frames, found = b"".join(map(framed, bodies)), Frames(), []
-    while sent:
-        cut = data.draw(st.integers(1, len(sent)))
-        found += frames.feed(sent[:cut])
-        sent = sent[cut:]
-    assert found == bodies
-
-
-def test_rows_and_receipts_survive_their_frames(tmp_path: Path) -> None:
-    ledger = open_ledger(tmp_path)
-    rows = [make_row(number) for number in range(9)]
-    receipts = ledger.append_many(rows)
-    told = [str(plain(row)["recorded_at"]) for row in rows]
-    assert read_reply(reply(receipts), told) == receipts
-    key, members = read_request(request("aa", [plain(row) for row in rows]))
-    assert (key, [one["request_id"] for one in members]) == ("aa", [f"req-{number}" for number in range(9)])
-    ledger.close()
-
-
-@pytest.mark.parametrize("cut", [0, 1, 2, 30, 100, -1])
-def test_a_reply_that_is_cut_or_of_other_rows_gives_no_receipt(tmp_path: Path, cut: int) -> None:
-    ledger = open_ledger(tmp_path)
-    told = reply(ledger.append_many([make_row(0), make_row(1)]))
-    ledger.close()
-    with pytest.raises(InvalidFrame):
-        read_reply(told[:cut], ["t", "t"])
-    with pytest.raises(InvalidFrame):
-        read_reply(told, ["t"])
 
 
 def test_a_folder_whose_name_is_too_long_for_a_socket_is_told_and_left_as_it_was(
