@@ -69,23 +69,52 @@ def _of_json(data: bytes) -> Task:
 
 
 @dataclass(slots=True)
+class _Own:
+    """The ids of one owner's tasks, the oldest first, and the size of these together."""
+
+    ids: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    size: int = 0
+
+
+@dataclass(slots=True)
 class _Agent:
     """The tasks of one client agent by their ids, the oldest first, and their size together."""
 
     tasks: OrderedDict[str, _Kept] = field(default_factory=OrderedDict)
     size: int = 0
+    owned: dict[Owner, _Own] = field(default_factory=dict)
 
     def put(self, task_id: str, kept: _Kept) -> None:
-        self.drop(self.tasks.pop(task_id, None))
+        self.drop(task_id)
         self.tasks[task_id] = kept
+        own = self.owned.setdefault(kept.owner, _Own())
+        own.ids[task_id] = None
+        own.size += kept.size
         self.size += kept.size
 
-    def drop(self, kept: _Kept | None) -> None:
-        self.size -= kept.size if kept else 0
+    def drop(self, task_id: str) -> None:
+        kept = self.tasks.pop(task_id, None)
+        if kept is None:
+            return
+        own = self.owned[kept.owner]
+        del own.ids[task_id]
+        own.size -= kept.size
+        self.size -= kept.size
+        if not own.ids:
+            del self.owned[kept.owner]
+
+    def next_to_go(self, newest: Owner, *, by_size: bool) -> str:
+        """The oldest task of all, or of who has put the ``newest``, where these have more than who has the oldest."""
+        oldest = next(iter(self.tasks))
+        theirs, mine = self.owned[self.tasks[oldest].owner], self.owned[newest]
+        more = mine.size > theirs.size if by_size else len(mine.ids) > len(theirs.ids)
+        return next(iter(mine.ids)) if more and len(mine.ids) > 1 else oldest
 
 
 class TaskMemory:
     """Tasks by owner, at most ``limit`` and ``max_bytes`` for each agent; its oldest is forgotten first.
+
+    But whoever has many makes their own be forgotten, and nobody's who has fewer.
 
     Owned by (agent, issuer, tenant, subject), or by the agent alone where no person was
     verified. A task of another owner does not exist for the asker.
@@ -108,7 +137,7 @@ class TaskMemory:
         agent = self._agents.setdefault(owner[0], _Agent())
         agent.put(task_id, kept)
         while len(agent.tasks) > self._limit or agent.size > self._max_bytes:
-            agent.drop(agent.tasks.popitem(last=False)[1])
+            agent.drop(agent.next_to_go(owner, by_size=agent.size > self._max_bytes))
 
     def find(self, owner: Owner, task_id: str) -> Task | None:
         held = self._tasks(owner).get(task_id)

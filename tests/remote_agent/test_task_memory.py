@@ -39,6 +39,29 @@ def test_an_agent_forgets_its_own_oldest_task_and_never_anothers() -> None:
     assert memory.find(OTHER, "task-100") is not None
 
 
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3_000)), max_size=60))
+def test_a_person_with_many_tasks_makes_only_their_own_be_forgotten(asked: list[tuple[int, int]]) -> None:
+    memory = TaskMemory(limit=6, max_bytes=40_000)
+    for number in range(2):
+        memory.remember(BOB, proven(100 + number, 500))
+    for number, size in asked:
+        memory.remember(ALICE, proven(number, size))
+        assert ids(memory, ALICE)[0] == f"task-{number}", "the newest is remembered"
+        assert ids(memory, BOB) == ["task-101", "task-100"]
+        kept = [one for who in (ALICE, BOB) for one in memory.page(who, ListTasksRequest(page_size=100)).tasks]
+        assert len(kept) <= 6 and sum(found.ByteSize() for found in kept) <= 40_000
+
+
+def test_whose_task_is_put_again_under_another_owner_has_it_no_more() -> None:
+    memory = TaskMemory(limit=3)
+    memory.remember(ALICE, task(1))
+    memory.remember(BOB, task(1))
+    assert (ids(memory, ALICE), ids(memory, BOB)) == ([], ["task-1"])
+    for number in range(2, 6):
+        memory.remember(ALICE, task(number))
+    assert ids(memory, BOB) == ["task-1"]
+
+
 def test_a_task_of_another_owner_does_not_exist() -> None:
     memory = TaskMemory(limit=3)
     memory.remember(ALICE, task(1))
