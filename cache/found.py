@@ -90,7 +90,7 @@ def judged(
         return place.miss("expired")
     if max_age_s is not None and now - header.started > max_age_s:
         return place.miss("too_old")
-    if as_of is not None and document.as_of != as_of:  # what is decided about is served as of another instant
+    if as_of is not None and document.as_of < as_of:  # what was decided about is served as of a later instant
         return place.miss("too_old")
     if not limits.hold(document):  # they were others when it was stored
         return place.miss("too_large")

@@ -162,7 +162,7 @@ class ResultCache:
         """The stored result of an equal call in the same partition.
 
         An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is one whose rows are
-        of another instant than ``as_of``, where one is given, and one that is beyond ``limits``, whatever is altered, moved, or not answered in time, and what is past the time that it
+        of an earlier instant than ``as_of`` (in the form of a document's), where one is given, and one that is beyond ``limits``, whatever is altered, moved, or not answered in time, and what is past the time that it
         may be reused for: but where it was stored to be answered after it, for ``stale_s``
         seconds at most, it is a hit that says STALE. ``peek`` is for who will not answer with it: no use is counted.
         """

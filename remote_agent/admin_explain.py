@@ -35,7 +35,7 @@ _WHY: Final = {
     "hit": "an equal call under an equal authorization is stored, and is young enough",
     "stale": "it is stored, is past its time, and would be answered once more while it is refreshed",
     "expired": "it is stored, and its time is over",
-    "too_old": "it is stored, and is older than the capability allows, or as of another instant than what is served now",
+    "too_old": "it is stored, and is older than the capability allows, or as of an earlier instant than what is served now",
     "too_large": "it is stored, and has more rows or bytes than an answer may have now",
     "integrity": "something is stored under this key that does not open: cache verify names it",
     "unavailable": "the store does not answer",

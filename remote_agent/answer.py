@@ -208,7 +208,7 @@ async def find(authority: Authority, call: BoundCall, service: Service, *, again
 
     ``None`` where there is none. It is STALE where it is past its time, and publisher and policy
     allow that it is answered while it is refreshed. What is larger than may be answered now is none, and so are
-    rows as of another instant than admission was told.
+    rows as of an earlier instant than admission was told.
     """
     served, capability, _ = call.parts()
     intent = intent_of(call)
