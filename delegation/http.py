@@ -217,7 +217,7 @@ def checked_url(url: str, *, private_network: bool) -> str:
     ``UnsafeAddress``.
     """
     parts = _split(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and (private_network or _is_loopback(parts.hostname))):
+    if parts.scheme == "https" or (parts.scheme == "http" and (private_network or _is_loopback(parts.hostname or ""))):
         return url.rstrip("/")
     raise UnsafeAddress("use https, or http on loopback (DATASET_AGENT_PRIVATE_NETWORK allows http elsewhere)")
 
@@ -233,7 +233,8 @@ def _split(url: str) -> SplitResult:
         parts.port  # noqa: B018 - raises where the port is not one
     except ValueError as error:
         raise UnsafeAddress("the address is not a URL") from error
-    if not parts.hostname or parts.username is not None or parts.password is not None or parts.fragment or parts.query:
+    # Where there is a password there is a user, if an empty one.
+    if not parts.hostname or parts.username is not None or parts.fragment or parts.query:
         raise UnsafeAddress("an agent's address is scheme, host, port and path only")
     return parts
 
@@ -242,9 +243,7 @@ def _origin(parts: SplitResult) -> tuple[str, str, int | None]:
     return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme)
 
 
-def _is_loopback(host: str | None) -> bool:
-    if host is None:
-        return False
+def _is_loopback(host: str) -> bool:
     if host.lower() == "localhost":
         return True
     try:

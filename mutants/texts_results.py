@@ -91,4 +91,17 @@ _FETCHED: Final = (
     Text(_FILE, "half a file", "            unfinished.unlink()\n", "            pass\n"),
 )
 
-RESULTS: Final = (*_KEPT, *_FETCHED)
+_HTTP: Final = "delegation/http.py"
+_READER: Final = "delegation/reply_reader.py"
+_FOREIGN: Final = (
+    Text(_HTTP, "a redirect that is followed", "follow_redirects=False", "follow_redirects=True"),
+    Text(_HTTP, "a grant in the clear", "(private_network or _is_loopback(parts.hostname or \"\"))", "True"),
+    Text(_HTTP, "two ports that are one", "parts.port or _DEFAULT_PORTS.get(parts.scheme)", "parts.port"),
+    Text(_HTTP, "another host", '(parts.hostname or "").lower(), ', '"", '),
+    Text(_HTTP, "the body of an error", '    if not response.is_success:\n        return b""\n', ""),
+    Text(_HTTP, "bounds of another request", "isinstance(asked, Bounds) else self._bounds", "isinstance(asked, int) else self._bounds"),
+    Text(_READER, "a line that begins another", 'char if char.isprintable() else " "', "char"),
+    Text(_READER, "a text without end", "for char in text[:limit])", "for char in text)"),
+)  # fmt: skip
+
+RESULTS: Final = (*_KEPT, *_FETCHED, *_FOREIGN)

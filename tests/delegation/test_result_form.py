@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from contract.schema import Mode, ResultColumn, SqlType
+from contract.schema import Mode, ResultColumn, SqlType, schema_member
 from delegation.result_form import InvalidResult, read_result
 from tests.root_agent.root_world import AS_OF
 
@@ -240,3 +240,43 @@ def test_a_text_that_stands_for_a_value_of_its_column_is_one(
     else:
         with pytest.raises(InvalidResult):
             read_result(data, (column,), max_rows=1)
+
+
+PLACED: Final = ResultColumn.model_validate(
+    {
+        "name": "place",
+        "type": "STRUCT",
+        "fields": [
+            {"name": "site", "type": "STRING"},
+            {"name": "floors", "type": "INT64", "mode": "REPEATED"},
+            {"name": "at", "type": "STRUCT", "fields": [{"name": "day", "type": "DATE"}]},
+        ],
+    }
+)
+PLACE: Final[dict[str, Any]] = {"site": "Basel", "floors": [1, 2], "at": {"day": "2024-02-01"}}
+NO_PLACES: Final[dict[str, Any]] = {
+    "a text": "Basel",
+    "a list": ["Basel", [], None],
+    "a field less": {"site": "Basel", "floors": []},
+    "a field more": PLACE | {"more": 1},
+    "fields in another order": dict(reversed(PLACE.items())),
+    "a number for a text": PLACE | {"site": 7},
+    "a number for a list": PLACE | {"floors": 1},
+    "NULL for a list": PLACE | {"floors": None},
+    "a text in a list of numbers": PLACE | {"floors": [1, "x"]},
+    "a text for fields": PLACE | {"at": "2024-02-01"},
+    "a day that is none": PLACE | {"at": {"day": "2024-02-31"}},
+}
+
+
+def placed(cell: Any) -> bytes:
+    told = {"schema": [schema_member(PLACED)], "rows": [[cell], [None]], "row_count": 2, "truncated": False}
+    return json.dumps(told | {"as_of": "2024-02-01T00:00:00.000000Z"}).encode()
+
+
+@pytest.mark.parametrize("cell", NO_PLACES.values(), ids=NO_PLACES)
+def test_a_cell_of_fields_has_each_of_them_in_its_order_and_of_its_type(cell: Any) -> None:
+    for fits in (PLACE, PLACE | {"site": None, "floors": [], "at": None}):
+        assert read_result(placed(fits), [PLACED], max_rows=2).row_count == 2
+    with pytest.raises(InvalidResult):
+        read_result(placed(cell), [PLACED], max_rows=2)
