@@ -13,7 +13,7 @@ from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import find_text
 from control_plane.proposals import Proposal, proposed
 from control_plane.published import Published
-from control_plane.reading import Reading, Vocabulary, plain
+from control_plane.reading import Reading, Vocabulary, plain, telling
 from control_plane.words import stems
 
 DATASET: Final = 1.0
@@ -45,7 +45,7 @@ def is_told_by_another(
     text = find_text(reading.question, descriptor, capability)
     if text is None or text.is_marked:
         return False
-    sought = plain(text.value)
+    sought = telling(text.value)
     others = [_named(item, descriptors) for item in complete if item is not proposal and item.arguments]
     return bool(sought) and any(sought <= Vocabulary.of(*other).named_in(reading.stems) for other in others)
 
@@ -134,7 +134,7 @@ def _keyword_phrases(capability: DatasetCapability) -> list[tuple[str, ...]]:
 
 def _example(reading: Reading, capability: DatasetCapability, found: Found) -> float:
     """Likeness to the best example, 0 to 1, with arguments left out of both sides."""
-    asked = plain(reading.question) - found.used
+    asked = reading.telling - found.used
     best = 0.0
     for example in capability.examples:
         told = plain(example)

@@ -9,6 +9,8 @@ from control_plane.words import content_stems
 
 LEAST_LIKE: Final = 0.2
 MAX_TRIED: Final = 16
+_REMEMBERED: Final = 512
+"""Questions: enough for those that one is held against, of a few people at once. They are long, and anybody's."""
 
 
 def likeness(one: str, other: str) -> float:
@@ -21,12 +23,12 @@ def _dice(one: frozenset[str], other: frozenset[str]) -> float:
     return 2 * len(one & other) / total if total else 0.0
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=_REMEMBERED)
 def _trigrams(text: str) -> frozenset[str]:
     padded = f"  {text.casefold()} "
     return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=_REMEMBERED)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(content_stems(text))

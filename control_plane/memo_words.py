@@ -9,10 +9,10 @@ import re
 import unicodedata
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from functools import lru_cache
 from typing import Final, Literal
 
 from control_plane.memo_terms import DAYS, MOMENTS, MONTHS, NOW, PLURALS, SHIFTS, SPANS, UNITS
+from control_plane.remembered import of_words
 
 Kind = Literal["word", "number", "unit", "date", "id", "sign", "relative", "relation", "argument", "cue", "asking"]
 
@@ -74,7 +74,7 @@ def normalised(question: str) -> str:
     return f"{first.lower()}{blank}{rest}" if first.istitle() and first.lower() in _FIRST else text
 
 
-@lru_cache(maxsize=16_384)
+@of_words
 def singular(word: str) -> str:
     """A word in one case and number, and nothing else of it changed: a filtrate is no filtration."""
     text = re.sub(r"['’]s?$", "", word.casefold())

@@ -65,12 +65,13 @@ class Vocabulary:
 class Reading:
     """A question's stems, and the weight (0 to 1) of each stem that some capability uses.
 
-    ``subject`` are the distinct stems that say what is asked about: no stop words, no words
+    ``telling`` are the distinct ones of words that carry meaning. ``subject`` are the distinct stems that say what is asked about: no stop words, no words
     of asking, nothing with a digit (identifiers and numbers are for the parameters).
     """
 
     question: str
     stems: tuple[str, ...]
+    telling: frozenset[str]
     subject: frozenset[str]
     weights: Mapping[str, float]
 
@@ -82,8 +83,8 @@ class Reading:
             counts[stem] = counts.get(stem, 0) + 1
         unknown = math.log(1 + 2 * max(1, len(known)))
         weights = {stem: math.log(1 + len(known) / count) / unknown for stem, count in counts.items()}
-        subject = plain(_IN_UNIT.sub(" ", question)) - ASKING_STEMS - _IDLE_STEMS
-        return cls(question, stems(question), subject, weights)
+        subject = telling(_IN_UNIT.sub(" ", question)) - ASKING_STEMS - _IDLE_STEMS
+        return cls(question, stems(question), telling(question), subject, weights)
 
     def weight(self, stem: str) -> float:
         return self.weights.get(stem, 1.0)
@@ -113,7 +114,7 @@ class Reading:
         dataset itself is named: then it may be anything. ``timed`` are the stems by which a
         period of the capability is said: one more thing that is shared, and nothing that is asked about.
         """
-        free = plain(text.value) if text is not None else frozenset()
+        free = telling(text.value) if text is not None else frozenset()
         asked = self.subject - free - timed
         told = asked & known.told
         shared = len(told) + named
@@ -130,10 +131,15 @@ class Reading:
         return sum(self.weight(stem) for stem in sorted(found))
 
 
-@lru_cache(maxsize=16_384)
-def plain(text: str) -> frozenset[str]:
+def telling(text: str) -> frozenset[str]:
     """Stems of the words that carry meaning, without identifiers and numbers."""
     return frozenset(stem for stem in content_stems(text) if not _DIGIT.search(stem))
+
+
+@lru_cache(maxsize=16_384)
+def plain(text: str) -> frozenset[str]:
+    """``telling`` of what a descriptor says, which is asked for with every question. What people say is not remembered."""
+    return telling(text)
 
 
 @lru_cache(maxsize=16_384)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
+
+from control_plane.remembered import of_words
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
@@ -58,7 +59,7 @@ def content_stems(text: str) -> tuple[str, ...]:
     return tuple(word.stem for word in words(text) if not word.is_stop)
 
 
-@lru_cache(maxsize=16_384)
+@of_words
 def stem(word: str) -> str:
     """A word's stem: ``batches`` and ``batch``, ``comparing`` and ``compare`` are one."""
     text = _POSSESSIVE.sub("", unicodedata.normalize("NFKC", word).casefold())
