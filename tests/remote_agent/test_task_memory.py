@@ -6,6 +6,7 @@ import sys
 import tracemalloc
 
 from a2a.types.a2a_pb2 import Artifact, ListTasksRequest, Part, Task, TaskState, TaskStatus
+from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -157,3 +158,13 @@ def test_the_memory_that_is_used_is_not_far_from_what_is_counted() -> None:
         tracemalloc.stop()
     assert used < 5 * 2**20
     assert sys.getsizeof(memory._agents) < 1_000
+
+
+@given(st.integers(0, 253_402_300_799), st.integers(0, 999_999), st.integers(-2_000, 2_000))
+def test_tasks_that_changed_since_an_instant_are_listed_and_no_other(seconds: int, micros: int, apart: int) -> None:
+    memory, changed = TaskMemory(limit=3), Timestamp(seconds=seconds, nanos=micros * 1_000)
+    memory.remember(ALICE, Task(id="task-1", status=TaskStatus(timestamp=changed)))
+    since = Timestamp()
+    since.FromNanoseconds(max(0, changed.ToNanoseconds() + apart))
+    listed = ids(memory, ALICE, status_timestamp_after=since)
+    assert bool(listed) is (changed.ToNanoseconds() >= since.ToNanoseconds())
