@@ -49,6 +49,7 @@ PROTECTED: Final = (
     "control_plane/oidc_token.py",
     "control_plane/policy.py",
     "delegation/card_reader.py",
+    "delegation/cards.py",
     "delegation/http.py",
     "delegation/mcp.py",
     "delegation/mcp_reply.py",
@@ -166,6 +167,7 @@ PROTECTED: Final = (
     "remote_agent/spool.py",
     "remote_agent/spool_shares.py",
     "remote_agent/standing.py",
+    "remote_agent/wire.py",
     "root_agent/app.py",
     "root_agent/catalogue.py",
     "root_agent/doors.py",
@@ -174,6 +176,7 @@ PROTECTED: Final = (
     "root_agent/propose.py",
     "root_agent/quotas.py",
     "root_agent/veil.py",
+    "root_agent/wanted.py",
 )
 """Files in which every check has a mutant. A later change of the product extends the list."""
 

@@ -8,6 +8,7 @@ from mutants.text import Text
 
 _REMOTE: Final = "remote_agent/plugin.py"
 _ROOT: Final = "root_agent/plugin.py"
+_ASK: Final = "root_agent/ask.py"
 _VEIL: Final = "root_agent/veil.py"
 _NO_GRANT: Final = "if admitted is None:\n            return blocked("
 _ROOT_TOOL: Final = "if type(tool) is not McpTool:"
@@ -38,6 +39,9 @@ WALLS: Final = (
     Text("root_agent/propose.py", "an intent agent that writes state", "agent.output_key, ", ""),
     Text("root_agent/propose.py", "what a model wrote, in an event", 'parts=[types.Part(text="proposed")]', "parts=parts"),
     Text("root_agent/answer_view.py", "another agent's words in a session", 'return "the dataset agent says so" if theirs else decision.rationale', "return decision.rationale"),
+    Text(_ASK, "a plan of another call than was admitted", "if planned.call.raw != bytes_of(target.call, planned.tool):", "if False:"),
+    Text(_ASK, "a plan of what was not admitted", " or asking.verdict is not Verdict.GRANTED:", ":"),
+    Text(_ASK, "a result that is older than was asked for", "if max_age_s is not None and ", "if False and "),
     Text(_VEIL, "a dataset that is there", "if veiled:", "if False:"),
     Text(_VEIL, "what a hidden dataset takes", "return (asking if asking.target is None else replace(asking, target=said)), decision", "return asking, decision"),
     Text(_VEIL, "the bounds of a hidden period", "Target(asking.wanted.call or call, None, None)", "Target(call, None, None)"),

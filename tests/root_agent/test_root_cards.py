@@ -256,7 +256,27 @@ async def test_an_extended_card_that_is_not_handed_out_for_another_reason_is_inv
     book: CardBook, remote: ScriptedRemote, status: int
 ) -> None:
     answering(remote, status)
-    assert (await refusal(book, remote)).reason is Reason.REMOTE_CARD_INVALID
+    stop = await refusal(book, remote)
+    assert stop.reason is Reason.REMOTE_CARD_INVALID
+    assert "not handed out" in stop.message
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (404, Reason.REMOTE_CARD_INVALID),
+        (500, Reason.REMOTE_CARD_INVALID),
+        (429, Reason.REMOTE_UNAVAILABLE),
+        (503, Reason.REMOTE_UNAVAILABLE),
+    ],
+)
+async def test_an_address_that_hands_out_no_public_card_is_told_from_one_that_cannot_now(
+    book: CardBook, remote: ScriptedRemote, status: int, reason: Reason
+) -> None:
+    remote.raw_card = Response(status_code=status)
+    stop = await refusal(book, remote)
+    assert stop.reason is reason
+    assert f"HTTP {status}" in stop.message
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -286,10 +286,14 @@ async def test_a_step_added_between_planning_and_sending_is_refused(world: RootW
     ):
         asking = await path.take(step, asking, world.service)
     assert asking.plan is not None
-    other = Call.parse(b'{"dataset":"purification-batches","capability":"detect_outliers","arguments":{}}')
-    with pytest.raises(NotGranted) as stop:
-        path.prepare(replace(asking, plan=replace(asking.plan, call=other)), world.service)
-    assert stop.value.reason is Reason.GRANT_WIDENED
+    assert path.prepare(asking, world.service)
+    for other in (  # beyond the scope of its grant, and within
+        b'{"dataset":"purification-batches","capability":"detect_outliers","arguments":{}}',
+        b'{"dataset":"purification-batches","capability":"search","arguments":{"query":"B002"}}',
+    ):
+        with pytest.raises(NotGranted) as stop:
+            path.prepare(replace(asking, plan=replace(asking.plan, call=Call.parse(other))), world.service)
+        assert stop.value.reason is Reason.GRANT_WIDENED
 
 
 def test_the_asking_path_knows_no_framework() -> None:
