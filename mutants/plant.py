@@ -33,6 +33,7 @@ PROTECTED: Final = (
     "contract/canonical.py",
     "contract/files.py",
     "contract/grant.py",
+    "contract/provider.py",
     "contract/published.py",
     "contract/scope.py",
     "contract/secret_file.py",
