@@ -129,6 +129,7 @@ NEAR: Final = {
         "queries_masks",
     ),
     "queries/duckdb_text.py": ("queries_duckdb_text",),
+    "queries/foreign.py": ("queries_foreign", "queries_refused"),
     "queries/engine.py": ("queries_duckdb.",),
     "queries/govern.py": (
         "queries_constraints",

@@ -117,6 +117,7 @@ PROTECTED: Final = (
     "queries/duckdb_stream.py",
     "queries/duckdb_text.py",
     "queries/engine.py",
+    "queries/foreign.py",
     "queries/govern.py",
     "queries/grammar.py",
     "queries/group_guards.py",

@@ -131,6 +131,11 @@ def test_a_spelling_of_another_dialect_is_refused(written: str) -> None:
     assert (refused.value.line, refused.value.reason) == (2, FOREIGN[written])
 
 
+def test_an_interval_that_a_query_ends_with_has_no_part() -> None:
+    with pytest.raises(TemplateError, match="an INTERVAL is a number and a part"):
+        template("SELECT id FROM orders WHERE day > INTERVAL '1 day'", "id:INT64")
+
+
 @pytest.mark.parametrize("written", OWN)
 def test_googlesqls_own_is_not(written: str) -> None:
     template(f"SELECT id, {written} AS x FROM orders ORDER BY id", f"id:INT64 x:{OWN[written]}")
