@@ -38,6 +38,7 @@ NEAR: Final = {
     "delegation/http.py": ("http_bounds", "http_addresses", "test_following", "http_busy"),
     "delegation/reply_reader.py": ("reply_review", "test_reply.", "reply_stored", "mcp_reply", "root_review"),
     "cache/keys.py": ("cache_secrets", "cache_opening"),
+    "cache/breaker.py": ("cache_breaker", "cache_allowance"),
     "cache/allowance.py": ("cache_allowance", "cache_redis"),
     "cache/entry.py": ("cache_entry.", "cache_entry_attacks"),
     "cache/redis_lane.py": ("cache_redis", "cache_allowance", "cache_topologies", "cache_foreign"),

@@ -111,7 +111,15 @@ def test_the_events_of_a_call_become_the_task_that_a_reply_would_have_been() -> 
     assert list(task.metadata.fields) == ["decision"]
 
 
-@pytest.mark.parametrize("foreign", [status("TASK_STATE_COMPLETED", "other"), artifact("result", "other")])
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        status("TASK_STATE_COMPLETED", "other"),
+        artifact("result", "other"),
+        status("TASK_STATE_COMPLETED", ""),
+        artifact("result", ""),
+    ],
+)
 def test_an_event_of_another_task_or_of_none_is_no_part_of_it(foreign: StreamResponse) -> None:
     gathered = Gathered()
     with pytest.raises(ValueError, match="another task"):

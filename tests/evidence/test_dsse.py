@@ -63,26 +63,26 @@ def test_both_base64_alphabets_are_read() -> None:
     assert open_envelope(envelope, SeedSigner().public_key) == STATEMENT
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"payloadType": "application/json"},
-        {"payloadType": None},
-        {"payload": None},
-        {"payload": ENVELOPE["payload"] + "="},
-        {"payload": " " + ENVELOPE["payload"]},
-        {"payload": "\u00e9"},
-        {"signatures": []},
-        {"signatures": {}},
-        {"signatures": None},
-        {"signatures": 7},
-        {"signatures": ["x"]},
-        {"signatures": [{"keyid": "x"}]},
-        {"signatures": [{"sig": 5}]},
-        {"signatures": [{"sig": "A" * 1_400}]},
-        {"signatures": ENVELOPE["signatures"] * 9},
-    ],
-)
+MALFORMED: dict[str, dict[str, Any]] = {
+    "another type": {"payloadType": "application/json"},
+    "no type": {"payloadType": None},
+    "no payload": {"payload": None},
+    "a payload with more filling": {"payload": ENVELOPE["payload"] + "="},
+    "a payload behind a blank": {"payload": " " + ENVELOPE["payload"]},
+    "a payload of other letters": {"payload": "\u00e9"},
+    "no signature": {"signatures": []},
+    "an object of signatures": {"signatures": {}},
+    "signatures that are none": {"signatures": None},
+    "signatures that are a number": {"signatures": 7},
+    "a signature that is a text": {"signatures": ["x"]},
+    "a signature without one": {"signatures": [{"keyid": "x"}]},
+    "a signature that is a number": {"signatures": [{"sig": 5}]},
+    "a long signature": {"signatures": [{"sig": "A" * 1_400}]},
+    "many signatures": {"signatures": ENVELOPE["signatures"] * 9},
+}
+
+
+@pytest.mark.parametrize("change", MALFORMED.values(), ids=MALFORMED)
 def test_a_malformed_envelope_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidProvenance) as caught:
         open_envelope({**ENVELOPE, **change}, SeedSigner().public_key)

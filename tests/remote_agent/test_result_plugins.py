@@ -97,6 +97,15 @@ async def test_a_governed_tool_answers_as_it_declares(monkeypatch: pytest.Monkey
     assert declared.response_json_schema == RESULT_SCHEMA
 
 
+@pytest.mark.parametrize("said", [None, [SECRET], SECRET, 7])
+async def test_what_is_no_object_is_no_result_and_is_not_told(said: Any) -> None:
+    tool = GovernedTool("a", "b", Engine())
+    context: Any = Context("s", "i", "c")
+    with pytest.raises(RuntimeError, match="not of its schema") as stop:
+        await ResultFilterPlugin().after_tool_callback(tool=tool, tool_args={}, tool_context=context, result=said)
+    assert SECRET not in str(stop.value)
+
+
 @pytest.mark.parametrize("part", [0, 1, 2])
 async def test_the_evidence_of_a_call_is_of_the_run_that_it_was_called_in(part: int) -> None:
     ids = ["s", "i", "c"]
