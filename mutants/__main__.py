@@ -93,7 +93,7 @@ def run_all(planted: Sequence[Mutant], known: dict[str, str], *, find: bool, wor
                 result = judge(copy, mutant, known.get(mutant.id), find=find)
                 if find and result.killer is not None:
                     with writing:  # long work: what is found is kept, however it ends
-                        killers.write({**killers.read(), mutant.id: result.killer})
+                        killers.write({**killers.read(), mutant.id: killers.lasting(result.killer)})
                 return result
             finally:
                 free.put(copy)

@@ -54,6 +54,16 @@ def test_every_test_that_is_named_is_there() -> None:
             assert test.rpartition("::")[2].partition("[")[0] in functions, test
 
 
+def test_no_test_is_named_by_the_place_of_a_parameter() -> None:
+    """It would be another one as soon as a parameter is added before it."""
+    named = set(killers.read().values())
+    assert {test for test in named if killers.lasting(test) != test} == set()
+    assert (
+        killers.lasting("t.py::test_x[no name-change7]") == killers.lasting("t.py::test_x[<lambda>0]") == "t.py::test_x"
+    )
+    assert killers.lasting("t.py::test_x[a name]") == "t.py::test_x[a name]"
+
+
 def test_a_fault_that_is_planted_is_seen_and_the_tree_without_one_passes(tmp_path: Path) -> None:
     copy = Copy(ROOT, tmp_path)
     mutant = next(
