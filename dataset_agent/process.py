@@ -24,6 +24,8 @@ from dataset_agent.framing import OneLength
 from dataset_agent.run_files import Kind, run_file
 
 DRAIN_S: Final = 20
+UNREAD_MS: Final = 75_000
+"""How long what was sent may lie unread before the connection is ended: a peer that reads nothing holds answers in memory."""
 
 
 def server_settings() -> dict[str, Any]:
@@ -37,15 +39,23 @@ def server_settings() -> dict[str, Any]:
     }
 
 
+def tcp_socket(host: str) -> socket.socket:
+    """A socket that may be bound to ``host``. The connections that it takes have its settings."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns Nagle's delay off only on sockets that say they are TCP
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+    return found
+
+
 def bind_port(host: str, port: int, *, found_by: str | None = None) -> socket.socket:
     """A listening socket, or one line that says the port is taken.
 
     ``found_by`` is the setting by which those who ask it find it on another port.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's delay off only on sockets that say they are TCP
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = tcp_socket(host)
     try:
         listener.bind((host, port))
         listener.listen(2048)

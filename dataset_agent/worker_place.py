@@ -14,7 +14,7 @@ from typing import Final
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from dataset_agent.process import address_of, advertised_address, bind_port
+from dataset_agent.process import address_of, advertised_address, bind_port, tcp_socket
 from remote_agent.siblings import Siblings
 
 _LONGEST: Final = 90
@@ -67,11 +67,8 @@ def place_of(settings: Settings, port: int) -> Iterator[Place]:
 
 
 def _on_shared_port(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's delay off only on sockets that say they are TCP
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    found = tcp_socket(host)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         found.bind((host, port))
     except OSError as error:

@@ -22,7 +22,6 @@ from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from contract.canonical import canonical_json, sha256_hex
 from contract.errors import Component
 from contract.key_ring import sign_with, waits
 from contract.telemetry import quiet_content_loggers
@@ -223,11 +222,10 @@ def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
     @app.get("/.well-known/agent-card.json")
     async def agent_card(request: Request) -> Response:
         card = await asyncio.to_thread(lifecycle.public_card) if waits(service.signer) else lifecycle.public_card()
-        etag = f'"{sha256_hex(canonical_json(card))}"'
-        headers = {"ETag": etag, "Cache-Control": "public, max-age=60"}
-        if etag in request.headers.get("if-none-match", ""):
+        headers = {"ETag": card.etag, "Cache-Control": "public, max-age=60"}
+        if card.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        return JSONResponse(card, headers=headers)
+        return Response(card.body, media_type="application/json", headers=headers)
 
     @app.get("/.well-known/jwks.json")
     async def jwks() -> Response:

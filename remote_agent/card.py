@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from a2a.utils.constants import PROTOCOL_VERSION_1_0
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct
 
-from contract.canonical import b64url, canonical_json
+from contract.canonical import b64url, canonical_json, sha256_hex
 from contract.extension import EXTENSION_URI
 from contract.scope import Sensitivity
 from contract.signing import Signer
@@ -77,6 +78,19 @@ def build_card(
         if extension.uri == EXTENSION_URI:
             extension.params.CopyFrom(ParseDict(params, Struct()))
     return sign_card(card, signer)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicCard:
+    """The public card as it is sent: made once, since any stranger may ask for it as often as they like."""
+
+    body: bytes
+    etag: str
+
+    @classmethod
+    def of(cls, card: dict[str, Any]) -> PublicCard:
+        body = canonical_json(card)
+        return cls(body, f'"{sha256_hex(body)}"')
 
 
 def public_card_json(

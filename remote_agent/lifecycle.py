@@ -34,7 +34,7 @@ from quota.opening import open_limiter
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_token import AdminToken, admin_token
 from remote_agent.approvals_place import approval_seal, open_approvals
-from remote_agent.card import public_card_json
+from remote_agent.card import PublicCard, public_card_json
 from remote_agent.measures import METRICS, Measures
 from remote_agent.own_ledger import open_ledger
 from remote_agent.service import Service, World
@@ -66,7 +66,7 @@ class Lifecycle:
     admin: AdminToken | None = None
     metrics: BearerToken | None = None
     fault: str | None = None
-    _card: tuple[int, dict[str, Any]] | None = None
+    _card: tuple[int, PublicCard] | None = None
     stamps: Stamps = field(default_factory=dict, repr=False)
     siblings: Siblings = field(default_factory=Siblings)
     _retiring: set[asyncio.Task[None]] = field(default_factory=set)
@@ -238,7 +238,7 @@ class Lifecycle:
             return False, report | {"status": "unready"}
         return True, report | {"status": "ready"}
 
-    def public_card(self) -> dict[str, Any]:
+    def public_card(self) -> PublicCard:
         """The signed public card of the present generation."""
         world = self.service.world
         if self._card is None or self._card[0] != world.generation:
@@ -248,7 +248,7 @@ class Lifecycle:
                 public_url=self.public_url,
                 signer=self.service.signer,
             )
-            self._card = (world.generation, card)
+            self._card = (world.generation, PublicCard.of(card))
         return self._card[1]
 
     async def close(self) -> None:
