@@ -72,6 +72,8 @@ CardFor = Callable[[Caller, tuple[str, ...]], Awaitable[AgentCard]]
 
 MAX_DETACHED: Final = 64
 """Tasks of one client agent that run with nobody waiting; one more is answered when it has ended."""
+MAX_DETACHED_OF_PERSON: Final = 16
+"""Of these, so that one person's leave room for those of others."""
 
 _SOON_S: Final = 0.1
 """How long a call that should return immediately is waited for all the same: a hit is there by then."""
@@ -103,18 +105,18 @@ class GovernedRequestHandler(NoPushNotifications):
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         await self._recalled(context, params.message.task_id)
-        caller, running = self._begin(params, context, "SendMessage")
+        running = self._begin(params, context, "SendMessage")
         async with running.watched():
-            if params.configuration.return_immediately and self._may_detach(caller):
+            if params.configuration.return_immediately:
                 await running.accepted()
-                if not await running.wait(_SOON_S) and running.detach():
+                if self._may_detach(running) and not await running.wait(_SOON_S) and running.detach():
                     return working(running.task_id, running.context_id, running.progress)
             return task_of(await _whole(running))
 
     async def send(self, params: SendMessageRequest, context: ServerCallContext) -> TaskJson:
         """``on_message_send`` for those who wait for the answer."""
         await self._recalled(context, params.message.task_id)
-        _, running = self._begin(params, context, "SendMessage")
+        running = self._begin(params, context, "SendMessage")
         async with running.watched():
             return await _whole(running)
 
@@ -123,7 +125,7 @@ class GovernedRequestHandler(NoPushNotifications):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         await self._recalled(context, params.message.task_id)
-        _, running = self._begin(params, context, "SendStreamingMessage")
+        running = self._begin(params, context, "SendStreamingMessage")
         async with running.watched():
             async for event in _followed(running, running):
                 yield event
@@ -207,7 +209,7 @@ class GovernedRequestHandler(NoPushNotifications):
         """Stop what still runs, detached or not, and wait until it is recorded."""
         await asyncio.gather(*(running.end() for running in list(self._running.values())))
 
-    def _begin(self, params: SendMessageRequest, context: ServerCallContext, method: str) -> tuple[Caller, Running]:
+    def _begin(self, params: SendMessageRequest, context: ServerCallContext, method: str) -> Running:
         """The message under way, after what the protocol itself demands of it. Nothing is awaited in here.
 
         So of two further messages of one task, at the same time, only one is taken.
@@ -238,7 +240,7 @@ class GovernedRequestHandler(NoPushNotifications):
             lambda answer: self._keep(answer, caller, task_id, context_id),
             lambda: self._ended(task_id),
         )
-        return caller, running
+        return running
 
     def _keep(self, answer: Answer, caller: Caller, task_id: str, context_id: str) -> TaskJson:
         """The complete task, after what may be remembered of it is remembered, and the call it may yet complete."""
@@ -285,9 +287,10 @@ class GovernedRequestHandler(NoPushNotifications):
         if task_id and task_id not in self._running:
             await self._waiting_tasks.recall(caller_of(context).owner, task_id, live=live)
 
-    def _may_detach(self, caller: Caller) -> bool:
-        theirs = (one for one in self._running.values() if one.sender[0] == caller.agent)
-        return sum(one.detached for one in theirs) < MAX_DETACHED
+    def _may_detach(self, running: Running) -> bool:
+        """Whether there is room for one more of its client agent, and of the verified person."""
+        agent = [one for one in self._running.values() if one.detached and one.owner[0] == running.owner[0]]
+        return len(agent) < MAX_DETACHED and sum(one.owner == running.owner for one in agent) < MAX_DETACHED_OF_PERSON
 
     def _running_of(self, owner: Owner, task_id: str) -> Running | None:
         running = self._running.get(task_id)

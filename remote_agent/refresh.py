@@ -41,7 +41,8 @@ def refresh_later(authority: Authority, call: BoundCall, request: Request, servi
         with traces.begin("refresh", Kind.INTERNAL):
             await refresh(authority, call, request, service, execute)
 
-    service.refreshes.begin(place.key, traced)
+    grant = authority.grant
+    service.refreshes.begin(place.key, (grant.issuer, grant.tenant, grant.subject), traced)
 
 
 async def refresh(authority: Authority, call: BoundCall, request: Request, service: Service, execute: Execute) -> None:

@@ -11,6 +11,8 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
 from typing import Protocol
 
 from approvals.book import ApprovalBook
@@ -71,7 +73,12 @@ class ServedDataset:
 
     @property
     def as_of(self) -> str:
-        return self.descriptor.as_of.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+        return _instant(self.descriptor.as_of)
+
+
+@lru_cache(maxsize=256)
+def _instant(as_of: datetime) -> str:
+    return as_of.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,10 +160,11 @@ def test_cancelling_while_it_ends_leaves_one_outcome_one_run_and_one_row(agent: 
         assert len(reasons(client, task["id"])) == 1
 
 
+@pytest.mark.parametrize("share", ["MAX_DETACHED", "MAX_DETACHED_OF_PERSON"])
 def test_as_many_as_may_are_detached_and_one_more_is_answered_when_it_ends(
-    agent: RunningAgent, holding: Held, monkeypatch: pytest.MonkeyPatch
+    share: str, agent: RunningAgent, holding: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "MAX_DETACHED", 1)
+    monkeypatch.setattr(handler, share, 1)
     client = Client(agent)
     detached(client, holding)
     with ThreadPoolExecutor(1) as pool:

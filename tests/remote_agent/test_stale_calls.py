@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,17 @@ def publish(world: Clocked, *, revision: str | None = None, **members: Any) -> N
         if revision is not None:
             engine: Any = changed.engine
             engine._revision = revision
+        service.world = replace(service.world, datasets={**service.world.datasets, DATASET: changed})
+
+
+def dated(world: Clocked) -> None:
+    """The publisher says that the data are as of now."""
+    for agent in world.agents:
+        service = agent.lifecycle.service
+        served = service.world.datasets[DATASET]
+        changed = replace(
+            served, descriptor=served.descriptor.model_copy(update={"as_of": datetime.fromtimestamp(world.now(), UTC)})
+        )
         service.world = replace(service.world, datasets={**service.world.datasets, DATASET: changed})
 
 
@@ -251,9 +263,9 @@ def put_off(agent: RunningAgent) -> Iterator[list[Callable[[], None]]]:
     refreshes: Any = agent.lifecycle.service.refreshes
     begin, put = refreshes.begin, list[Callable[[], None]]()
 
-    def later(key: str, work: Any) -> bool:
+    def later(key: str, person: tuple[str, ...], work: Any) -> bool:
         async def now() -> None:
-            assert begin(key, work)
+            assert begin(key, person, work)
 
         put.append(lambda: agent.run(now()))
         return True
@@ -354,8 +366,13 @@ def test_what_is_too_old_for_the_capability_is_never_answered(world: Clocked) ->
         changed = replace(served, capabilities=capabilities)
         service.world = replace(service.world, datasets={**service.world.datasets, DATASET: changed})
     arguments = world.fresh()
-    outcome(world, arguments)
+    dated(world)
+    assert [outcome(world, arguments), outcome(world, arguments)] == ["MISS", "HIT"]
     world.move(REUSE_S + 1)
+    task = world.ask(world.root_token(), arguments)
+    assert decision_of(task)["reason"] == Reason.FRESHNESS_UNSATISFIABLE
+    assert CACHE_KEY not in task["metadata"]
+    dated(world)
     assert outcome(world, arguments) == "MISS"
 
 
