@@ -23,7 +23,15 @@ pytestmark = pytest.mark.live
 def writers_of(serving: int) -> list[int]:
     """The children of a process that write a ledger."""
     children = Path(f"/proc/{serving}/task/{serving}/children").read_text().split()
-    return [int(pid) for pid in children if b"ledger_writer" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [int(pid) for pid in children if b"ledger_writer" in command_of(pid)]
+
+
+def command_of(pid: str) -> bytes:
+    """Its arguments; none where it ended since it was listed."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def until(what: Any) -> Any:
