@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from dataset_agent import console
 from dataset_agent.approval_commands import approval_table
 from dataset_agent.approval_source import approval_source
 from tests.running_agent import agent_home
@@ -18,7 +20,7 @@ def test_what_waits_at_a_home_is_listed_whatever_datasets_there_are(tmp_path: Pa
 def test_a_list_tells_how_long_ago_each_was_asked_for_and_how_long_it_is_open(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(console, "out", Console(width=80, height=25, soft_wrap=True))
     asked = {
         "dataset": "tank-levels",
         "capability": "mean_level",
@@ -42,7 +44,7 @@ def test_a_list_tells_how_long_ago_each_was_asked_for_and_how_long_it_is_open(
 def test_clocks_that_differ_make_no_time_that_is_still_to_come(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(console, "out", Console(width=200, height=25, soft_wrap=True))
     one = {"id": "apr-1", "state": "pending", "dataset": "a", "capability": "b", "requester": "c"}
     times = {"created_at": "2026-09-01T00:00:01.000000Z", "expires_at": "2026-09-01T00:00:02.000000Z"}
     approval_table([one | times], 1_788_220_800.0)

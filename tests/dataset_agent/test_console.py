@@ -24,8 +24,13 @@ LETTERS = ":x: :key: [red] [/] \\"
 
 @pytest.fixture(autouse=True)
 def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+    """Whatever the environment said when the console was made."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setattr(console, "out", wide(80))
+
+
+def wide(columns: int) -> Console:
+    return Console(width=columns, height=25, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -70,7 +75,7 @@ def test_leading_columns_that_fit_beside_the_others_are_columns_among_them(capsy
 def test_leading_columns_that_a_narrow_terminal_has_no_room_for_stand_below(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(console, "out", wide(40))
     table(
         "", ("id", "state", "asked", "who"), [("a" * 33, "pending", "3m ago", "x" * 9)], lead=("id", "state", "asked")
     )
@@ -81,7 +86,9 @@ def test_a_line_is_wrapped_at_a_terminal_unless_it_is_to_be_copied() -> None:
     def told(line: str, **how: Any) -> list[str]:
         screen = io.StringIO()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(console, "err", Console(file=screen, width=20, soft_wrap=True, markup=False, **how))
+            patched.setattr(
+                console, "err", Console(file=screen, width=20, height=25, soft_wrap=True, markup=False, **how)
+            )
             note(line)
         return screen.getvalue().splitlines()
 
