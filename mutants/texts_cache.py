@@ -95,6 +95,11 @@ _STALE: Final = (
     Text(_REFRESHES, "one refresh beside another", "key in self._running or ", ""),
     Text(_REFRESHES, "refreshes without end", " or len(self._running) >= self._most", ""),
     Text(_REFRESHES, "a refresh after the end", "if self._closed or ", "if "),
+    Text(_REFRESHES, "one person's refreshes and nobody else's", "if self._of[person] >= MOST_OF_PERSON:", "if False:"),
+    Text(_FOUND, "rows as of an earlier instant", "document.as_of < as_of", "False"),
+    Text(
+        "cache/partition.py", "the results of another agent", "media_type), agent_id), keys)", 'media_type), ""), keys)'
+    ),
 )
 _SHOWN: Final = "cache/inspect.py"
 _CHOSEN: Final = "cache/selection.py"

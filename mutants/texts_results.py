@@ -104,4 +104,23 @@ _FOREIGN: Final = (
     Text(_READER, "a text without end", "for char in text[:limit])", "for char in text)"),
 )  # fmt: skip
 
-RESULTS: Final = (*_KEPT, *_FETCHED, *_FOREIGN)
+_YOUNG: Final = "young_enough(call, "
+_AGES: Final = (
+    Text("remote_agent/answer.py", "an answer of any age", _YOUNG + "found.document, now)", "pass"),
+    Text("remote_agent/joining.py", "a followed call of any age", _YOUNG + "ran.found.document, now)", "pass"),
+    Text("remote_agent/results_release.py", "a waiting result of any age", _YOUNG + "held.result, now)", "pass"),
+    Text(
+        "root_agent/ask.py",
+        "rows older than was asked for",
+        "_check_age(asking.wanted.max_age_s, ",
+        "_check_age(None, ",
+    ),
+    Text(
+        "remote_agent/handler.py",
+        "one person's detached tasks and nobody else's",
+        " and sum(one.owner == running.owner for one in agent) < MAX_DETACHED_OF_PERSON",
+        "",
+    ),
+)
+
+RESULTS: Final = (*_KEPT, *_FETCHED, *_FOREIGN, *_AGES)

@@ -165,6 +165,7 @@ def test_as_many_as_may_are_detached_and_one_more_is_answered_when_it_ends(
     share: str, agent: RunningAgent, holding: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handler, share, 1)
+    monkeypatch.setattr(handler, "_SOON_S", 0.0)  # what may be detached is, before it is let go
     client = Client(agent)
     detached(client, holding)
     with ThreadPoolExecutor(1) as pool:
