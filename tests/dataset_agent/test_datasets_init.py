@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from contract.errors import DatasetAgentError
@@ -307,6 +307,7 @@ TABLES = st.lists(
 def test_whatever_a_csv_file_holds_its_columns_are_declared_as_they_are_read(
     columns: list[tuple[str, list[str]]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    assume(len(columns) > 1 or not set(columns[0][0]) & set(";\t|"))  # an only name must be in quotes then
     folder = tmp_path_factory.mktemp("any")
     (folder / "data").mkdir()
     with (folder / "any.csv").open("w", encoding="utf-8", newline="") as file:
