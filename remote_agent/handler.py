@@ -109,7 +109,8 @@ class GovernedRequestHandler(NoPushNotifications):
         async with running.watched():
             if params.configuration.return_immediately:
                 await running.accepted()
-                if self._may_detach(running) and not await running.wait(_SOON_S) and running.detach():
+                # Asked when it is detached, and nothing is awaited between: of those sent at once no more are than may be.
+                if not await running.wait(_SOON_S) and self._may_detach(running) and running.detach():
                     return working(running.task_id, running.context_id, running.progress)
             return task_of(await _whole(running))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from contract.extension import PROGRESS_KEY, RESULT_KEY
 from evidence.provenance import verify_provenance
 from remote_agent import events as events_module
 from remote_agent import handler
+from remote_agent.running import Running
 from tests.remote_agent.long_tasks import CANCELED, DONE, WORKING, detached, ended, fresh, reasons, rows_of
 from tests.remote_agent.long_world import BINDINGS, Client, Held, held, state_of, until
 from tests.running_agent import RunningAgent, decision_of, result_of
@@ -173,3 +175,26 @@ def test_as_many_as_may_are_detached_and_one_more_is_answered_when_it_ends(
         until(lambda: holding.began == 2)
         holding.release()
         assert state_of(waiting.result()) == DONE
+
+
+@pytest.mark.parametrize("share", ["MAX_DETACHED", "MAX_DETACHED_OF_PERSON"])
+def test_of_calls_that_are_sent_at_once_no_more_are_detached_than_may_be(
+    share: str, agent: RunningAgent, holding: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = 0
+
+    async def together(running: Running, seconds: float) -> bool:
+        nonlocal waited
+        waited += 1
+        while waited < 3:
+            await asyncio.sleep(0.001)
+        return False
+
+    monkeypatch.setattr(handler, share, 1)
+    monkeypatch.setattr(Running, "wait", together)
+    client = Client(agent)
+    with ThreadPoolExecutor(3) as pool:
+        sent = [pool.submit(client.send, fresh(client), now=True) for _ in range(3)]
+        until(lambda: any(one.done() for one in sent))
+        holding.release()
+        assert sorted(state_of(one.result()) for one in sent) == sorted([WORKING, DONE, DONE])
