@@ -29,7 +29,7 @@ MEND: Final[Mapping[Reason, str]] = {
 }
 """What is mended where the decision was made."""
 
-NO_TOOL: Final = "leave --via mcp out; dataset-agent card names the tools that there are"
+NO_TOOL: Final = "dataset-agent card names the tools that there are"
 """For a capability that is there, and was asked for by the door that it has not."""
 
 

@@ -24,9 +24,9 @@ MCP: Final = "mcp"
 def read_via(value: object, *, only_a2a: bool) -> str | None:
     """The door that whoever asks names, if any. Raises INVALID_INPUT."""
     if value not in (None, A2A, MCP):
-        raise _invalid("a dataset agent is asked via a2a or mcp")
+        raise _invalid("a dataset agent is asked via a2a or mcp: name one of them, or leave via out")
     if value == MCP and only_a2a:
-        raise _invalid("a task is completed, and Arrow is sent, over A2A only")
+        raise _invalid("a task is completed, and Arrow is sent, over A2A only: leave via out")
     return None if value is None else str(value)
 
 
@@ -42,9 +42,8 @@ def tool_for(asking: Asking, descriptor: DatasetDescriptor, capability: DatasetC
     offered = capability.mcp_tool_name in tools_of(descriptor)
     if wanted.via == MCP:
         if not offered:
-            raise NotGranted(
-                Reason.UNREGISTERED_CAPABILITY, f"{descriptor.dataset} offers {capability.name} as no MCP tool"
-            )
+            no_tool = f"{descriptor.dataset} offers {capability.name} as no MCP tool: ask it via a2a"
+            raise NotGranted(Reason.UNREGISTERED_CAPABILITY, no_tool)
         return capability.mcp_tool_name
     only_a2a = bool(asking.continued) or wanted.media_type != RESULT_MEDIA_TYPE
     return capability.mcp_tool_name if offered and capability.target == MCP and not only_a2a else None

@@ -290,7 +290,7 @@ def test_who_names_mcp_for_what_is_no_tool_is_told_so_and_who_names_what_is_not_
     run = command("call", "aggregate", *over_mcp, "--arg", "metric=resolution")
     assert run.code == 3
     assert run.line == (
-        "REFUSED UNREGISTERED_CAPABILITY: chromatography-results offers aggregate as no MCP tool; "
-        "next: leave --via mcp out; dataset-agent card names the tools that there are"
+        "REFUSED UNREGISTERED_CAPABILITY: chromatography-results offers aggregate as no MCP tool: ask it via a2a; "
+        "next: dataset-agent card names the tools that there are"
     )
     assert command("call", "nonsense", *over_mcp).line.endswith("next: dataset-agent card lists the capabilities")

@@ -47,6 +47,7 @@ def test_a_tool_that_no_card_offers_is_not_called(name: str, descriptor: Any) ->
     with pytest.raises(NotGranted) as stop:
         tool(asked("mcp"), name, descriptor)
     assert stop.value.reason is Reason.UNREGISTERED_CAPABILITY
+    assert stop.value.message == f"plants offers {name} as no MCP tool: ask it via a2a"
 
 
 def test_the_door_that_is_named_is_one_of_two_and_holds_what_is_asked() -> None:
@@ -56,6 +57,7 @@ def test_the_door_that_is_named_is_one_of_two_and_holds_what_is_asked() -> None:
         with pytest.raises(DatasetAgentError) as stop:
             read_via(via, only_a2a=only_a2a)
         assert stop.value.code == "root_agent.ask.via"
+        assert "leave via out" in stop.value.message
 
 
 @pytest.mark.parametrize("followed", [False, True])
