@@ -1,4 +1,4 @@
-"""The root agent for applications: ``POST /ask`` with a person's bearer token.
+"""The root agent for applications: ``POST /ask`` with a person's bearer token, ``GET /decisions/{id}`` of what they asked.
 
 Who asks is settled before anything else of a request is read. A verdict is an answer: 200
 whatever it is. Faults are problem details (RFC 9457); a request without a verified person is
@@ -31,6 +31,8 @@ from metrics.door import PATH as METRICS_PATH
 from metrics.door import MetricsDoor
 from root_agent.answer_view import to_json
 from root_agent.asking import Answer
+from root_agent.decisions import PATH as DECISIONS_PATH
+from root_agent.decisions import Decisions
 from root_agent.entry import RootAgent
 from root_agent.opening import close_service
 from root_agent.results_relay import PATH, RelayDoor, Waiting
@@ -52,7 +54,7 @@ _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
     """The HTTP application. Closes the service when it shuts down."""
-    root, waiting = RootAgent(service), Waiting(service.clock)
+    root, waiting, decisions = RootAgent(service), Waiting(service.clock), Decisions()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -79,11 +81,18 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
             wanted = _wanted(await _body(request, max_body_bytes))
             answer = await _unless_gone(request, root.ask_for(person, **wanted))
             waiting.keep(answer)
-            return JSONResponse(to_json(answer), headers=_NO_STORE)
+            told = to_json(answer)
+            decisions.keep(answer, told)
+            return JSONResponse(told, headers=_NO_STORE)
         except (ClientDisconnect, DatasetAgentError):
             raise
         except Exception as error:  # a server prints what it is not told about, with arguments and all
             return _failed(error)
+
+    @app.get(DECISIONS_PATH)
+    async def decided(decision_id: str, request: Request) -> Response:
+        found = decisions.find(decision_id, await service.person(_bearer(request)))
+        return Response(found, media_type="application/json", headers=_NO_STORE)
 
     app.router.routes.append(Route(PATH, RelayDoor(service, waiting, _bearer)))
 
