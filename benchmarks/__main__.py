@@ -36,6 +36,7 @@ def main() -> None:
     )
     options.add_argument("--blocks", type=int, help="interleaved blocks of each side; three at least")
     options.add_argument("--calls", type=int, help="calls of one block")
+    options.add_argument("--json", action="store_true", help="one JSON object with the sections, and no tables")
     chosen = options.parse_args()
     unknown = sorted(set(chosen.sections) - set(SECTIONS))
     if unknown:
@@ -43,12 +44,16 @@ def main() -> None:
     if chosen.blocks is not None and chosen.blocks < 3:
         options.error("fewer than three blocks say nothing about how far they differ")
     sizes = {name: size for name in ("blocks", "calls") if (size := getattr(chosen, name)) is not None}
-    console = Console(emoji=False)
+    console, measured = Console(emoji=False), {}
     for name in chosen.sections or SECTIONS:
         section = SECTIONS[name](**sizes)
         keep(name, section)
-        section.show(console)
-        console.print(", ".join(f"{fact} {value}" for fact, value in section.facts.items()), markup=False)
+        measured[name] = section.to_json()
+        if not chosen.json:
+            section.show(console)
+            console.print(", ".join(f"{fact} {value}" for fact, value in section.facts.items()), markup=False)
+    if chosen.json:
+        print(json.dumps(measured, indent=2))
 
 
 def keep(name: str, section: Section) -> None:

@@ -46,6 +46,7 @@ _COMMANDS: Final = {
     "evidence": ("evidence_commands", "evidence_app", "Read and verify the evidence ledgers."),
     "provenance": ("provenance_commands", "provenance_app", "Verify a saved answer offline."),
     "doctor": ("doctor", "doctor", "Check what is set up, and what to do about what is not."),
+    "bench": ("bench", "bench", "Measure on this machine what a governed call costs."),
 }
 
 
