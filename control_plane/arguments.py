@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from contract.schema import Parameter
 from contract.zone import UTC
 from control_plane.argument_hits import ISO, Hit, Place, hits_of
+from control_plane.argument_order import assigned
 from control_plane.confirm import NUMERIC, confirm_one
 from control_plane.descriptor import DatasetCapability
 from control_plane.flags import flag_hits
@@ -225,20 +226,19 @@ def _assign(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> d
     if len(group) == 1 and group[0].repeated:
         return _confirmed(group, [list(dict.fromkeys(hit.value for hit in hits))] if hits else [])
     if group[0].values or group[0].pattern is not None:
-        return _in_order(group, hits)
+        return _of_several(question, group, hits)
     if any(_direction(parameter) for parameter in group):
         return _directed(question, group, hits)
     # Which of several plain numbers is which cannot be told from their order.
     if len(group) > 1 and group[0].type in NUMERIC:
         return {}
-    return _in_order(group, hits)
+    return _of_several(question, group, hits)
 
 
-def _in_order(group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
-    values = list(dict.fromkeys(hit.value for hit in hits))
-    if len(values) < len(group) == len(hits):
-        values = [hit.value for hit in hits]
-    return _confirmed(group, values)
+def _of_several(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
+    found = assigned(question, group, hits) or {}
+    given = [parameter for parameter in group if parameter.name in found]
+    return _confirmed(given, [found[parameter.name] for parameter in given])
 
 
 def _directed(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:

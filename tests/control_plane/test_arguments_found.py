@@ -222,3 +222,86 @@ def test_identifiers_are_counted_once_each_and_words_never() -> None:
     lot, word = _parameter("lot", "STRING", pattern="L[0-9]+"), _parameter("word", "STRING", pattern="[a-z]+")
     assert find_arguments("lots L1, L2 and L1", (lot,), NOW).named == 2
     assert find_arguments("any words at all", (word,), NOW).named == 0
+
+
+SOURCE = _parameter("source", "STRING", values=["basel", "cork"], case="lower")
+TARGET = _parameter("target", "STRING", values=["basel", "cork"], case="lower")
+PARENT = _parameter("parent_lot", "STRING", pattern="L[0-9]{3}", case="upper")
+CHILD = _parameter("child_lot", "STRING", pattern="L[0-9]{3}", case="upper")
+FIRST = _parameter("batch_a", "STRING", pattern="B[0-9]{3}", case="upper")
+SECOND = _parameter("batch_b", "STRING", pattern="B[0-9]{3}", case="upper")
+
+
+@pytest.mark.parametrize(
+    ("question", "child", "parent"),
+    [
+        ("link parent L100 child L200", "L200", "L100"),
+        ("link child L100 parent L200", "L100", "L200"),
+        ("link child L100 with parent L200", "L100", "L200"),
+        ("link child_lot L100 to parent_lot L200", "L100", "L200"),
+        ("the child lot is L100, its parent lot L200", "L100", "L200"),
+        ("child: L100, parent: L200", "L100", "L200"),
+        ("link child L100 to L200", "L100", "L200"),
+        ("link L100 to its child L200", "L200", "L100"),
+        ("child L100 and child L100", "L100", None),
+        ("link L100 and L200", "L200", "L100"),
+    ],
+)
+def test_a_value_is_of_the_parameter_that_is_named_before_it(question: str, child: str, parent: str | None) -> None:
+    wanted = {"child_lot": child} | ({} if parent is None else {"parent_lot": parent})
+    assert _find(question, PARENT, CHILD)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "L100 (child) and L200 (parent)",
+        "L100 (child), L200",
+        "L100 is the child and L200 the parent",
+        "parent and child L100 L200",
+        "child L100 and child L200",
+        "parent L100 L200 L300",
+        "lot L100",
+    ],
+)
+def test_names_that_do_not_say_whose_a_value_is_leave_it_open(question: str) -> None:
+    assert _find(question, PARENT, CHILD) == ({}, {"parent_lot", "child_lot"})
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("transfers of Basel into Cork", {"source": "basel", "target": "cork"}),
+        ("transfers from Basel to Cork", {"source": "basel", "target": "cork"}),
+        ("transfers at Basel and Cork", {"source": "basel", "target": "cork"}),
+        ("transfers into target Basel of source Cork", {"source": "cork", "target": "basel"}),
+        ("transfers into Basel of Cork", {}),
+        ("transfers at Basel for Cork", {}),
+        ("transfers for Basel at Cork", {}),
+        ("transfers for Basel into Cork", {}),
+        ("transfers into Basel and Cork", {}),
+        ("transfers into Basel", {}),
+    ],
+)
+def test_words_of_direction_that_do_not_tell_two_values_apart_leave_them_open(
+    question: str, values: dict[str, str]
+) -> None:
+    assert _find(question, SOURCE, TARGET)[0] == values
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("recovery of B001 in B002", {"batch_a": "B001", "batch_b": "B002"}),
+        ("for B001", {"batch_a": "B001"}),
+        ("compare a batch B001 with batch B002", {"batch_a": "B001", "batch_b": "B002"}),
+        ("compare batch b B001 with batch a B002", {"batch_a": "B002", "batch_b": "B001"}),
+    ],
+)
+def test_parameters_that_are_only_numbered_are_filled_in_order(question: str, values: dict[str, str]) -> None:
+    assert _find(question, FIRST, SECOND)[0] == values
+
+
+def test_the_one_value_of_several_parameters_is_of_the_one_that_is_needed() -> None:
+    also = PARENT.model_copy(update={"name": "excluded_lot", "nullable": True})
+    assert _find("lot L100", PARENT, also)[0] == {"parent_lot": "L100"}
