@@ -19,6 +19,7 @@ from fastapi import FastAPI
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
+from dataset_agent.connection import Connection
 from dataset_agent.console import note
 from dataset_agent.framing import OneLength
 from dataset_agent.run_files import Kind, run_file
@@ -27,10 +28,18 @@ DRAIN_S: Final = 20
 UNREAD_MS: Final = 75_000
 """How long what was sent may lie unread before the connection is ended: a peer that reads nothing holds answers in memory."""
 
+QUEUE: Final = 2_048
+"""Connections that the system holds until they are taken."""
+TAKEN_AT_ONCE: Final = 32
+"""Of these, before anything else is done: what is taken counts as soon as it is served. The event loop also tries and logs so often
+where there is no file left for one more."""
+
 
 def server_settings() -> dict[str, Any]:
     """How uvicorn serves here; the benchmarks give the echoes the same."""
     return {
+        "http": Connection,
+        "ws": "none",
         "log_config": None,
         "access_log": False,
         "server_header": False,
@@ -58,7 +67,7 @@ def bind_port(host: str, port: int, *, found_by: str | None = None) -> socket.so
     listener = tcp_socket(host)
     try:
         listener.bind((host, port))
-        listener.listen(2048)
+        listener.listen(QUEUE)
     except OSError as error:
         listener.close()
         raise DatasetAgentError(
@@ -178,6 +187,15 @@ class DrainingServer(uvicorn.Server):
     """uvicorn's server, which ends by returning: uvicorn itself would kill the process with the signal it got."""
 
     interrupted = False
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        config.backlog = TAKEN_AT_ONCE
+        super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(QUEUE)  # asyncio makes the system's queue as short as what it takes at once
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
