@@ -4,7 +4,7 @@ BIN := .venv/bin
 COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-postgres test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo test-evidence races test-hostile test-adversarial mutants conformance conformance-mutants replay bench lock
+.PHONY: help setup demo example test check check-all lint format wheel-test test-live test-postgres test-bigquery test-governing test-oracle test-cache test-cache-faults test-cache-bounds test-memo test-evidence races test-hostile test-adversarial mutants conformance conformance-mutants replay evals bench lock
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -100,6 +100,9 @@ conformance-mutants: setup ## the kit's 19 faults, each planted at every wall at
 REPLAY ?= check
 replay: setup ## five askings of the served product beside their baselines; REPLAY='record --only granted/mcp-tool' after a change that is meant
 	$(BIN)/python -m conformance.replay $(REPLAY)
+
+evals: setup ## 92 cases in ADK's format asked of the served product, each metric beside its gate; EVALS='--json'
+	$(BIN)/python -W ignore::UserWarning -m evals $(EVALS)
 
 bench: setup ## the ratios of the benchmarks, as a table and JSON
 	$(BIN)/python -m benchmarks
