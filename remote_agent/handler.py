@@ -179,17 +179,19 @@ class GovernedRequestHandler(NoPushNotifications):
         check_id(params.id)
         self._siblings.route(params.id)
         owner = caller_of(context).owner
-        running = self._running_of(owner, params.id)
-        if running is not None:
-            if not await running.end():
-                raise TaskNotCancelableError  # it had its outcome before it could be stopped
-            return task_of(without_rows(await _whole(running)))
         await self._recalled(context, params.id, live=True)
+        if (running := self._running_of(owner, params.id)) is not None:
+            return await _stopped(running)
         task = self._owned(owner, params.id)
         if task.status.state in TERMINAL:
             raise TaskNotCancelableError
         if review_of(task) is not None:
             await self._waiting_tasks.withdraw(owner, params.id)
+            # The store was waited for: a further message may run by now what was approved, or have ended.
+            if (running := self._running_of(owner, params.id)) is not None:
+                return await _stopped(running)
+            if self._owned(owner, params.id).status.state in TERMINAL:
+                raise TaskNotCancelableError
         # It waits for input: nothing runs, and each try has its row.
         task.status.state = TaskState.TASK_STATE_CANCELED
         self._half_calls.drop(owner, params.id)
@@ -320,6 +322,13 @@ async def _followed(running: Running, until: Running) -> AsyncIterator[Event]:
     yield first
     async for event in updates(first, running.progress, until.wait):
         yield event
+
+
+async def _stopped(running: Running) -> Task:
+    """The task, once it is stopped. Raises ``TaskNotCancelableError`` where it had its outcome before."""
+    if not await running.end():
+        raise TaskNotCancelableError
+    return task_of(without_rows(await _whole(running)))
 
 
 async def _whole(running: Running) -> TaskJson:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,3 +84,24 @@ def ask(client: Client, **arguments: str) -> dict[str, Any]:
 def again(client: Client, task: dict[str, Any], **arguments: str) -> dict[str, Any]:
     """The same in its task, under a fresh leaf."""
     return client.send(client.call(arguments), task=task)
+
+
+@contextmanager
+def asked_after(agent: RunningAgent, name: str, happens: Callable[[], bool]) -> Iterator[threading.Event]:
+    """The store of approvals answers one question of a name only when something else has happened; the event says that it was put."""
+    book, put = agent.lifecycle.service.approvals, threading.Event()
+    inner = getattr(book, name)
+
+    async def late(asked: Any) -> Any:
+        if put.is_set():
+            return await inner(asked)
+        put.set()
+        while not happens():
+            await asyncio.sleep(0.005)
+        return await inner(asked)
+
+    setattr(book, name, late)
+    try:
+        yield put
+    finally:
+        delattr(book, name)

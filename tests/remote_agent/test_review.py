@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ from tests.remote_agent.review_world import (
     again,
     approval_of,
     ask,
+    asked_after,
     decide,
     reviewed_agent,
     state_of,
@@ -291,6 +294,31 @@ def test_cancelled_by_who_asked_it_is_withdrawn(client: Client, counted: Held) -
     assert approval_of(client.agent, task).state is State.WITHDRAWN
     assert again(client, task, **A)["code"] == -32004
     assert counted.began == 0
+
+
+def test_what_began_to_run_while_it_was_cancelled_is_stopped(agent: RunningAgent, rpc: Client) -> None:
+    with held(agent) as executions, ThreadPoolExecutor(2) as both:
+        task = ask(rpc, **A)
+        decide(agent, task)
+        with asked_after(agent, "withdraw", lambda: executions.began > 0) as put:
+            cancelling = both.submit(rpc.cancel, task["id"])
+            assert put.wait(20)
+            resumed = both.submit(again, rpc, task, **A)
+            assert state_of(cancelling.result(20)) == "TASK_STATE_CANCELED"
+        assert state_of(resumed.result(20)) == "TASK_STATE_CANCELED"
+        assert (executions.began, executions.stopped) == (1, 1)
+
+
+def test_what_ended_while_it_was_cancelled_cannot_be_cancelled(agent: RunningAgent, rpc: Client, counted: Held) -> None:
+    task, done = ask(rpc, **A), threading.Event()
+    decide(agent, task)
+    with ThreadPoolExecutor(1) as other, asked_after(agent, "withdraw", done.is_set) as put:
+        cancelling = other.submit(rpc.cancel, task["id"])
+        assert put.wait(20)
+        assert state_of(again(rpc, task, **A)) == DONE
+        done.set()
+        assert cancelling.result(20)["code"] == -32002
+    assert state_of(rpc.get(task["id"])) == DONE
 
 
 def test_a_revocation_in_between_holds(rpc: Client, counted: Held) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.remote_agent.review_world import (
     again,
     approval_of,
     ask,
+    asked_after,
     decide,
     reviewed_datasets,
     state_of,
@@ -78,6 +80,21 @@ def test_after_a_restart_the_decision_in_the_store_resumes_the_call_once(setting
         assert (state_of(refused), decision_of(refused)["reason"]) == (REJECTED, "APPROVAL_ALREADY_DECIDED")
         assert executions.began == 0
         assert len(fourth.run(fourth.lifecycle.service.approvals.all())) == 1
+
+
+def test_what_runs_again_by_the_time_it_is_found_again_is_stopped_by_who_cancels_it(settings: Settings) -> None:
+    with running_agent(settings) as first:
+        task = ask(Client(first), **A)
+        decide(first, task)
+    with running_agent(settings) as second, held(second) as executions, ThreadPoolExecutor(2) as both:
+        client = Client(second)
+        with asked_after(second, "of_task", lambda: executions.began > 0) as put:
+            cancelling = both.submit(client.cancel, task["id"])
+            assert put.wait(20)
+            resumed = both.submit(again, client, task, **A)
+            assert state_of(cancelling.result(20)) == "TASK_STATE_CANCELED"
+        assert state_of(resumed.result(20)) == "TASK_STATE_CANCELED"
+        assert (executions.began, executions.stopped) == (1, 1)
 
 
 def test_of_two_resumes_at_once_in_two_processes_one_runs(settings: Settings) -> None:
