@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -15,7 +15,7 @@ from contract.schema import Parameter, SqlType
 from control_plane.calendar_days import today_in
 from control_plane.confirm import NUMERIC, confirm_one, names_of
 from control_plane.memo_terms import UNITS
-from control_plane.words import Word
+from control_plane.words import Word, is_function_word
 
 _CHUNK: Final = re.compile(r"[^\s,;()\[\]{}\"“”/]+")
 _TRIM: Final = "'’‘.:!?*"
@@ -28,16 +28,19 @@ ISO: Final = {
     SqlType.TIME: re.compile(rf"(?<![\w:-]){_CLOCK}(?![\w:])"),
 }
 _GAP: Final = re.compile(r"[\s_'’.-]{1,3}|/")
+_BEFORE_VALUE_TEXT: Final = "of in on at for into to from with by and or between"
+_BEFORE_VALUE: Final = frozenset(_BEFORE_VALUE_TEXT.split())
 _DAYS: Final = {"today": 0, "yesterday": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A value, and the stretch of the question that says it."""
+    """A value, and the stretch of the question that says it. ``is_doubtful`` where it may as well say nothing: *of it*."""
 
     value: Any
     start: int
     end: int
+    is_doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +159,27 @@ def _value_hits(question: str, asked: Sequence[Word], parameter: Parameter) -> l
             if is_said and taken.isdisjoint(places):
                 taken.update(places)
                 hits.append(Hit(value, asked[at].start, asked[at + len(phrase) - 1].end))
-    return sorted(hits, key=lambda hit: hit.start)
+    return sorted(_told(question, asked, hits), key=lambda hit: hit.start)
+
+
+def _told(question: str, asked: Sequence[Word], hits: Iterable[Hit]) -> Iterator[Hit]:
+    """The values without words of language that say nothing where they stand: the *in* of *in DE* is no India."""
+    shouted = question.isupper()
+    small = {
+        word.start: at for at, word in enumerate(asked) if is_function_word(word.text, begins=at == 0, shouted=shouted)
+    }
+    for hit in hits:
+        at = small.get(hit.start)
+        if at is None or hit.end > asked[at].end:
+            yield hit
+        elif _stands_as_value(question, asked, at):
+            yield replace(hit, is_doubtful=True)
+
+
+def _stands_as_value(question: str, asked: Sequence[Word], at: int) -> bool:
+    """Whether a word of language stands where a value would: *of it*, *it and de*."""
+    before = asked[at - 1].text.casefold() if at else ""
+    after = asked[at + 1].text.casefold() if at + 1 < len(asked) else ""
+    start, end = asked[at - 1].end if at else 0, asked[at + 1].start if at + 1 < len(asked) else len(question)
+    listed = re.search(r"[,:=]", question[start : asked[at].start]) or "," in question[asked[at].end : end]
+    return before in _BEFORE_VALUE or after in ("and", "or") or not after or bool(listed)

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from contract.schema import Parameter
 from control_plane.argument_hits import Hit
+from control_plane.memo_terms import PLACING
 from control_plane.reader_terms import IDLE, JOINING, RELATIONS
 from control_plane.words import Word, stems, words
 
 _APART: Final = re.compile(r"[),;.]")
-_PLACING: Final = frozenset({"of", "in", "on", "at", "for", "into"})
-"""They tell nothing before one value, and may tell which is which before two."""
 _FROM_PLACES: Final = frozenset({"", "of", "in", "on", "at"})
 _SHORT: Final = 2
 
@@ -45,6 +44,11 @@ class _Names:
         """The parameter that a word names, or ``""``."""
         found = [name for name, said in self.own.items() if word.stem in said]
         return found[0] if len(found) == 1 else ""
+
+
+def is_told_apart(group: Sequence[Parameter]) -> bool:
+    """Whether the names of several parameters say what a value of each is for."""
+    return len(group) > 1 and _Names.of(group).tell
 
 
 def assigned(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any] | None:
@@ -127,7 +131,7 @@ def _is_ordered(group: Sequence[Parameter], before: Sequence[Sequence[Word]]) ->
 
 
 def _placed(gap: Sequence[Word]) -> str:
-    return next((word.text.casefold() for word in reversed(gap) if word.text.casefold() in _PLACING), "")
+    return next((word.text.casefold() for word in reversed(gap) if word.text.casefold() in PLACING), "")
 
 
 def _in_order(group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any] | None:

@@ -126,7 +126,7 @@ def _of_shape(
     problems: dict[str, str] = {}
     spoken = [Hit(None, item.start, item.end) for item in said]
     for group, claimed, hits in zip(groups, claims, _uncontested([*claims, spoken]), strict=False):
-        contested = len(hits) < len(claimed)
+        contested = len(hits) < len(claimed) or any(hit.is_doubtful for hit in claimed)
         filled = {} if contested else _assign(question, group, hits)
         left = [parameter.name for parameter in group if parameter.name not in filled]
         values.update(filled)

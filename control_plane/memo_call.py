@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,13 +17,15 @@ from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.flags import WITH, WITHOUT, subject_of
 from control_plane.free_text import is_free_text
 from control_plane.memo_terms import EXTREMES, LINKS, NEGATIONS, RESTRICTING, STRUCTURE, TIMES
-from control_plane.memo_words import Token, singular, spelt, tokens
-from control_plane.words import STOP_WORDS
+from control_plane.memo_words import Token, singular, tokens, written
+from control_plane.words import STOP_WORDS, is_function_word
 
 RELATIONS: Final = NEGATIONS | EXTREMES | RESTRICTING | frozenset(TIMES) | STRUCTURE
 DAY_TYPES: Final = frozenset({SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP})
 _YEAR: Final = re.compile(r"(19|20|21)\d\d")
 _BEFORE: Final = re.compile(r"(^|[\s(\"'‘“,;:])$")
+_QUOTE: Final = re.compile("[\"“”„‚`«»]|(?<!\\w)['’‘]|['’‘](?!\\w)")
+_PAIRS: Final = frozenset({'""', "''", "“”", "‘’", "„“", "‚‘", "«»", "``"})
 _AFTER: Final = re.compile(r"($|[\s)\"'’”;:?!]|[.,]($|\s))")
 
 
@@ -80,11 +83,10 @@ def with_arguments(question: str, call: Call) -> list[Token]:
     What a search looks for comes first, for any words may be in it. Values of closed lists that
     are not the argument are argument tokens too: they say something else.
     """
-    text = spelt(question)
-    found = list(tokens(text))
+    found = list(tokens(question))
     texts = [parameter for parameter in call.given if parameter.type is SqlType.STRING]
     for parameter in sorted(texts, key=lambda item: not is_free_text(item)):
-        found = _listed(found, parameter, call) if parameter.values else _written(found, parameter, call, text)
+        found = _listed(found, parameter, call) if parameter.values else _written(found, parameter, call, question)
     found = [_as_year(token, call) for token in found]
     for parameter in call.given:
         if parameter.type is SqlType.BOOL:
@@ -148,24 +150,43 @@ def _listed(found: list[Token], parameter: Parameter, call: Call) -> list[Token]
     for phrase in sorted(meant, key=lambda item: (-len(item), item)):
         if phrase and len(meant[phrase]) == 1:
             (value,) = meant[phrase]
-            found = replaced(found, phrase, Token("argument", f"{label(parameter, call)}={value}"), named)
+            made = Token("argument", f"{label(parameter, call)}={value}")
+            found = replaced(found, phrase, made, named, _names_a_value)
     return found
 
 
-def _written(found: list[Token], parameter: Parameter, call: Call, text: str) -> list[Token]:
-    """Text arguments where they are written out, sign by sign; case counts only where the parameter keeps it."""
-    free = is_free_text(parameter)
+def _names_a_value(stretch: Sequence[Token]) -> bool:
+    """*In*, *us* and the like are values where capitals make names of them, and nowhere else."""
+    return len(stretch) > 1 or not is_function_word(stretch[0].raw, begins=False, shouted=False)
 
-    def folded(written: str) -> str:
-        return written if parameter.case is Case.KEEP else written.casefold()
+
+def _written(found: list[Token], parameter: Parameter, call: Call, question: str) -> list[Token]:
+    """Text arguments where they are written out, sign by sign; case counts only where the parameter keeps it.
+
+    What is quoted is sought with every blank and mark in it.
+    """
+    free, text = is_free_text(parameter), written(question)
+    marks = "".join(_QUOTE.findall(text)) if free else ""
+    is_quoted = marks in _PAIRS
+    if marks and not (is_quoted and text == unicodedata.normalize("NFC", question).strip()):
+        return found
+
+    def folded(said: str) -> str:
+        # As an argument is: *ß* is no *ss* where a text is made small.
+        cased = {Case.UPPER: said.upper(), Case.LOWER: said.lower(), Case.KEEP: said}[parameter.case]
+        return unicodedata.normalize("NFC", cased)
 
     for item in sorted(map(str, call.values(parameter)), key=len, reverse=True):
 
         def fits(stretch: Sequence[Token], item: str = item) -> bool:
             start, end = stretch[0].start, stretch[-1].end
-            owned = not free and re.match(r"['’]s(?!\w)", text[end : end + 3])
-            whole = _BEFORE.search(text[max(0, start - 1) : start]) and (owned or _AFTER.match(text[end : end + 3]))
-            return bool(whole) and folded(text[start:end]) == folded(item)
+            before, after = text[max(0, start - 1) : start], text[end : end + 3]
+            if is_quoted:
+                whole = _QUOTE.match(before) is not None and _QUOTE.match(after) is not None
+            else:
+                owned = not free and re.match(r"['’]s(?!\w)", after)
+                whole = bool(_BEFORE.search(before) and (owned or _AFTER.match(after)))
+            return whole and folded(text[start:end]) == folded(item)
 
         phrase = tuple(folded(token.raw) for token in tokens(item))
         token = Token("argument", f"{label(parameter, call)}={folded(item)}")

@@ -15,6 +15,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter, SqlType
+from control_plane.argument_order import is_told_apart
 from control_plane.confirm import NUMERIC
 from control_plane.memo_call import DAY_TYPES, Call, label
 from control_plane.memo_telling import Told, told
@@ -53,6 +54,8 @@ def accounts(words: Told, call: Call) -> bool:
 def _agree(new: Told, old: Told, call: Call) -> bool:
     if new.cued != old.cued:
         return False
+    if _placed(new, call) != _placed(old, call):
+        return False
     if not new.cued and new.bare and not (_is_sought(new) and _is_sought(old)):
         return False
     every = (*new.tokens, *old.tokens)
@@ -65,6 +68,19 @@ def _agree(new: Told, old: Told, call: Call) -> bool:
     if _is_a_set(call):
         figures = [sorted(set(item)) for item in figures]
     return words[0] == words[1] and figures[0] == figures[1]
+
+
+def _placed(words: Told, call: Call) -> list[tuple[str, str]]:
+    """The words such as *into* before figures that could be one another's: there they may tell which is which."""
+    texts: dict[str, list[Parameter]] = {}
+    for parameter in call.given:
+        if parameter.type is SqlType.STRING:
+            texts.setdefault(f"={label(parameter, call)}", []).append(parameter)
+    counts = Counter(kind for kind, _ in words.placing)
+    confused = {
+        kind for kind, n in counts.items() if n > 1 and (not kind.startswith("=") or is_told_apart(texts.get(kind, [])))
+    }
+    return [(kind, word) for kind, word in words.placing if kind in confused]
 
 
 def _is_sought(words: Told) -> bool:

@@ -7,15 +7,17 @@ so that two questions that differ in it are two questions.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from contract.schema import Parameter
 from control_plane.memo_call import RELATIONS, Call, named, replaced, with_arguments
-from control_plane.memo_terms import AFTER_ASKING, ASKING, COMPARISONS, COUNTS, DAYS, NEUTRAL, SHIFTS, SPANS
+from control_plane.memo_terms import AFTER_ASKING, ASKING, COMPARISONS, COUNTS, DAYS, NEUTRAL, PLACING, SHIFTS, SPANS
 from control_plane.memo_words import Token, singular
 
 _JOINING: Final = frozenset({"and", "with", "&"})
+_FIGURES: Final = frozenset({"argument", "number", "date", "relative"})
 _NAMING: Final = frozenset({"number", "id"})
 _QUESTIONS: Final = ASKING | {"what", "which", "what's", "whats"}
 
@@ -24,13 +26,15 @@ _QUESTIONS: Final = ASKING | {"what", "which", "what's", "whats"}
 class Told:
     """``tokens`` are all that tells something, in order; ``cued`` and ``asks`` say what else was said.
 
-    ``bare`` says that nothing but words of asking, arguments and the dataset's own nouns is there.
+    ``bare`` says that nothing but words of asking, arguments and the dataset's own nouns is there. ``placing`` has for each
+    figure what could be taken for another, by its kind or its parameters, and the last word such as *into* before it, or ``""``.
     """
 
     tokens: tuple[Token, ...]
     cued: bool
     asks: bool
     bare: bool
+    placing: tuple[tuple[str, str], ...]
 
     @property
     def figures(self) -> tuple[Token, ...]:
@@ -39,8 +43,9 @@ class Told:
 
 def told(question: str, call: Call) -> Told:
     """What a question tells of a call, and beside it."""
-    found = with_arguments(question, call)
-    found = _without_asking(with_negations(with_comparisons(_with_relative(found))))
+    found = with_negations(with_comparisons(_with_relative(with_arguments(question, call))))
+    placing = tuple(_placing(found))
+    found = _without_asking(found)
     for phrase in sorted(call.cues, key=lambda item: (-len(item), item)):
         found = replaced(found, phrase, Token("cue", ""), named)
     found = _without_joining(_without_nouns(found, call))
@@ -51,7 +56,19 @@ def told(question: str, call: Call) -> Told:
         cued=any(token.kind == "cue" for token in found),
         asks=any(token.kind == "asking" for token in found),
         bare=all(token.kind != "word" or token.text in nouns for token in telling),
+        placing=placing,
     )
+
+
+def _placing(found: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    last = ""
+    for token in found:
+        if token.kind in _FIGURES:
+            kind = f"={token.text.partition('=')[0]}" if token.kind == "argument" else token.kind
+            yield kind, last
+            last = ""
+        elif token.text in PLACING:
+            last = token.text
 
 
 def _without_asking(found: list[Token]) -> list[Token]:
@@ -141,23 +158,33 @@ def with_negations(found: list[Token]) -> list[Token]:
 
 
 def _without_nouns(found: list[Token], call: Call) -> list[Token]:
-    """*batch B001* without *batch*: a word of the parameter's own name right before its value tells nothing.
+    """*batch B001* without *batch*: a word of the parameter's own name right before its value tells nothing, if it names no other one.
 
     Nor does the count of the values that are there: *the two batches B001 and B002*.
     """
     patterned = [item for item in call.capability.parameters if item.pattern is not None]
-    names = _NAMING | {_head(item.name) for item in patterned} - RELATIONS
-    values = {f"={value}".casefold() for item in patterned for value in call.values(item)}
+    values = {
+        f"={value}".casefold(): _NAMING | _nouns(str(value), patterned)
+        for item in patterned
+        for value in call.values(item)
+    }
     count = sum(token.kind == "argument" and token.text.casefold() in values for token in found)
     out: list[Token] = []
     for token in found:
-        if token.kind == "argument" and token.text.casefold() in values:
+        names = values.get(token.text.casefold()) if token.kind == "argument" else None
+        if names is not None:
             while out and out[-1].kind == "word" and singular(out[-1].raw) in names:
                 out.pop()
             while out and out[-1].kind == "word" and COUNTS.get(out[-1].text) == count:
                 out.pop()
         out.append(token)
     return out
+
+
+def _nouns(value: str, patterned: Sequence[Parameter]) -> frozenset[str]:
+    """What every parameter that could take a value calls it: *parent* before a lot that may be a *child* tells which it is."""
+    heads = [_head(item.name) for item in patterned if item.pattern and re.fullmatch(item.pattern, value)]
+    return frozenset(heads[:1] if len(set(heads)) == 1 else ()) - RELATIONS
 
 
 def _head(name: str) -> str:

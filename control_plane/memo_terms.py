@@ -40,6 +40,8 @@ _LOWER_TIMES: Final = "after since following starting"
 
 NEUTRAL: Final = frozenset(_NEUTRAL.split())
 ASKING: Final = frozenset(_ASKING.split())
+PLACING: Final = frozenset({"of", "in", "on", "at", "for", "into"})
+"""They tell nothing before one figure, and may tell which is which before two."""
 AFTER_ASKING: Final = frozenset({"a", "i", "us"})
 """They tell nothing behind words of asking, and much elsewhere: *vitamin a*, *phase i*, *us sites*."""
 

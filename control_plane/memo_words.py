@@ -109,7 +109,12 @@ def tokens(text: str) -> tuple[Token, ...]:
 
 def spelt(text: str) -> str:
     """A text with single blanks, in NFC, with one micro sign and one minus."""
-    return " ".join(unicodedata.normalize("NFC", text).replace("μ", "µ").replace("−", "-").split())
+    return written(text).replace("μ", "µ").replace("−", "-")
+
+
+def written(text: str) -> str:
+    """A text with single blanks, in NFC: what stands where a token says, sign by sign."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def span(text: str) -> tuple[date, date]:

@@ -86,6 +86,21 @@ def _singular(text: str) -> str:
     return text
 
 
+_FUNCTION_TEXT: Final = """
+a an the is are was be do of in on at for into to by as so no not or and us it its me my we you i he if up am per
+"""
+_FUNCTION: Final = frozenset(_FUNCTION_TEXT.split())
+
+
+def is_function_word(text: str, *, begins: bool, shouted: bool) -> bool:
+    """Whether a word as written is one of language and no name such as *US*, *IN*, *A*.
+
+    ``begins`` says that a question begins with it, ``shouted`` that all of it is in capitals.
+    """
+    is_name = text.isupper() and not shouted and not (begins and len(text) == 1) and text != "I"
+    return text.casefold() in _FUNCTION and not is_name
+
+
 # They say that something is asked, and nothing of what.
 ASKING_STEMS: Final = frozenset(stem(word) for word in _ASKING_TEXT.split())
 

@@ -305,3 +305,29 @@ def test_parameters_that_are_only_numbered_are_filled_in_order(question: str, va
 def test_the_one_value_of_several_parameters_is_of_the_one_that_is_needed() -> None:
     also = PARENT.model_copy(update={"name": "excluded_lot", "nullable": True})
     assert _find("lot L100", PARENT, also)[0] == {"parent_lot": "L100"}
+
+
+COUNTRIES = _parameter("countries", "STRING", repeated=True, values=["us", "it", "in", "de", "eu", "a"])
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("audits in DE", ["de"]),
+        ("show us audits in DE", ["de"]),
+        ("show a list of audits in DE", ["de"]),
+        ("In DE, the audits", ["de"]),
+        ("A list of audits in DE", ["de"]),
+        ("AUDITS IN DE", ["de"]),
+        ("audits in IT and DE", ["it", "de"]),
+        ("audits in DE, IN and US", ["de", "in", "us"]),
+        ("audits of column A", ["a"]),
+    ],
+)
+def test_a_word_of_language_is_a_value_where_capitals_make_a_name_of_it(question: str, values: list[str]) -> None:
+    assert _find(question, COUNTRIES) == ({"countries": values}, set())
+
+
+@pytest.mark.parametrize("question", ["audits of us", "audits in it and de", "audits: de, us", "audits of de and in"])
+def test_a_word_of_language_where_a_value_would_stand_leaves_it_open(question: str) -> None:
+    assert _find(question, COUNTRIES) == ({}, {"countries"})
