@@ -91,6 +91,11 @@ def issued_at(token: str) -> int:
     return _instant(_object((token.split(".") + [""])[1]), "iat")
 
 
+def accepted_until(token: str) -> int:
+    """Until when it is accepted here, POSIX seconds; of one that ``verify_person`` accepted. Raises UNAUTHENTICATED."""
+    return _instant(_object((token.split(".") + [""])[1]), "exp") + SKEW_S
+
+
 def _claims(claims: Mapping[str, Any], issuer_url: str, audience: str, now: float) -> tuple[str, str]:
     if claims.get("iss") != issuer_url:
         raise _refused("issuer", "the identity token is from another issuer")

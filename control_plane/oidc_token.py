@@ -8,8 +8,9 @@ here. No message repeats anything of a token.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,11 +34,12 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class VerifiedPerson:
-    """Whom a token stands for, by its issuer's names, and what its mapped claims say of them."""
+    """Whom a token stands for, by its issuer's names, what its mapped claims say of them, and until when it is accepted."""
 
     issuer: str
     subject: str
     attributes: Mapping[str, AttributeValue]
+    until: float = field(default=math.inf, compare=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -82,7 +84,8 @@ def judge(payload: bytes, provider: IdentityProvider, now: float) -> VerifiedPer
     if "events" in claims:
         raise refused("type", "a security event is no identity token")
     _check_required(claims, provider)
-    return VerifiedPerson(provider.issuer, _subject(claims, provider), _attributes(claims, provider))
+    until = min(_instant(claims, "exp"), _instant(claims, "iat") + provider.max_age_s) + provider.leeway_s
+    return VerifiedPerson(provider.issuer, _subject(claims, provider), _attributes(claims, provider), until)
 
 
 def refused(code: str, message: str) -> DatasetAgentError:

@@ -163,13 +163,16 @@ async def evaluate_admission(asking: Asking, service: Service) -> Asking:
 async def plan(asking: Asking, service: Service) -> Asking:
     """One admitted call, as the bytes that will be sent, and the root token for just that and what completes it.
 
-    The token may be passed on as often as the call needs, so a plain call's not at all.
+    The token may be passed on as often as the call needs, so a plain call's not at all. It does not outlive the
+    identity token that says who asks.
     """
     principal, target, decision = asking.principal, asking.target, asking.admitted
     if principal is None or target is None or decision is None:
         raise NotGranted(Reason.NO_ACTIVE_GRANT, "there is nothing admitted to plan")
     asked = _asked(target, decision)
     scope = scope_of(asked, principal)
+    now = service.clock()
+    life = asking.person.grant_life(service.root_ttl, now)
     tool = tool_for(asking, asked.descriptor, asked.capability)
     call = planned_call(target.call, tool)
     with service.measures.granting("root"):
@@ -185,8 +188,8 @@ async def plan(asking: Asking, service: Service) -> Asking:
                 further=[(scope_of(hop, principal), hop.decision) for hop in asking.hops],
                 intent=asked.capability.name,
                 rctx=run_context(asking),
-                now=service.clock(),
-                ttl=service.root_ttl,
+                now=now,
+                ttl=life,
                 max_depth=1 + len(asking.hops),
             ),
         )

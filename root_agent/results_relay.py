@@ -15,6 +15,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -98,6 +99,8 @@ class RelayDoor:
             await _reply(send, 405, b"", [(b"allow", b"GET")])
             return
         stored, answer = self._waiting.find(str(request.path_params["result_id"]), person)
+        # Where it is admitted again meanwhile, that rests on who asks now.
+        answer = replace(answer, asking=replace(answer.asking, person=person))
         relaying = asyncio.ensure_future(self._relay(stored, answer, send))
         gone = asyncio.ensure_future(_disconnected(request))
         try:

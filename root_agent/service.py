@@ -22,7 +22,7 @@ from contract.tracing import Traces
 from contract.verdict import NotGranted, Reason
 from contract.zone import UTC
 from control_plane.evaluator import Evaluator
-from control_plane.identity import verify_person
+from control_plane.identity import accepted_until, verify_person
 from control_plane.oidc import OidcVerifier
 from control_plane.oidc_token import VerifiedPerson
 from control_plane.principals import Directory, with_claims
@@ -130,7 +130,7 @@ class Service:
         who, subject = verify_person(
             token, keys=issuer.identity_keys, issuer_url=self.issuer_url, audience=self.root_id, now=self.clock()
         )
-        return RequestContext(who, subject)
+        return RequestContext(who, subject, until=accepted_until(token))
 
     def principal_of(self, person: RequestContext, world: World | None = None) -> Principal:
         """The person in this service's own directory, or in that of ``world``: the one authority on what they may do.
@@ -148,7 +148,7 @@ class Service:
         """Under the directory's own name of the person, which is what grants and evidence say."""
         known = self.world.directory.signed_in(person.issuer, person.subject)
         issuer, subject = (person.issuer, person.subject) if known is None else known.key
-        return RequestContext(issuer, subject, attributes=person.attributes)
+        return RequestContext(issuer, subject, attributes=person.attributes, until=person.until)
 
     def development_person(self) -> RequestContext | None:
         """Whom `adk run` and `adk web` ask as, where an operator said so; never for another door."""

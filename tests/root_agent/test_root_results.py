@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 import pytest
 from google.adk.sessions import InMemorySessionService
+from starlette.applications import Starlette
+from starlette.routing import Route
 
 from contract.call import ARROW_MEDIA_TYPE
 from contract.canonical import sha256_hex
@@ -32,7 +34,7 @@ from root_agent.entry import RootAgent
 from root_agent.identity import RequestContext
 from root_agent.opening import close_service, load_world, open_service
 from root_agent.results import fetch_result
-from root_agent.results_relay import _Pipe
+from root_agent.results_relay import PATH, RelayDoor, Waiting, _Pipe
 from root_agent.service import Service
 from tests.large_world import DATASET, MARKER, large_agent, write_people
 from tests.running_agent import RunningAgent
@@ -241,6 +243,29 @@ async def test_and_refused_where_it_would_not_be_admitted_any_more(both: Both) -
             assert await refused(expired(answer, service), service) is Reason.INSUFFICIENT_PRIVILEGE
         finally:
             write_people(folder, {"engineer": ["Basel", "Visp"], "colleague": ["Basel", "Visp"]})
+
+
+def signed_out(answer: Answer) -> Answer:
+    """The answer as if the identity token of who asked had ended meanwhile, and the root token too."""
+    return replace(answer, asking=replace(answer.asking, person=replace(answer.asking.person, until=time.time() - 1)))
+
+
+async def test_nothing_is_admitted_again_for_whom_no_token_names_any_more(both: Both) -> None:
+    async with asked(both) as (answer, service):
+        before = both.meddler.seen
+        assert await refused(signed_out(expired(answer, service)), service) is Reason.GRANT_EXPIRED
+        assert both.meddler.seen <= before + 1
+
+
+async def test_who_fetches_with_a_token_of_now_is_admitted_again_by_that_one(both: Both) -> None:
+    async with asked(both) as (answer, service):
+        waiting = Waiting(service.clock)
+        waiting.keep(signed_out(expired(answer, service)))
+        door = RelayDoor(service, waiting, lambda request: request.headers["authorization"].removeprefix("Bearer "))
+        transport = httpx.ASGITransport(Starlette(routes=[Route(PATH, door)]))
+        async with httpx.AsyncClient(transport=transport, base_url="http://root") as client:
+            response = await client.get(f"/results/{stored_of(answer).result_id}", headers=person(both))
+        assert (response.status_code, sha256_hex(response.content)) == (200, stored_of(answer).digest)
 
 
 async def test_a_result_that_is_gone_is_the_agents_own_reason(both: Both) -> None:
