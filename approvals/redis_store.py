@@ -1,6 +1,7 @@
 """Approvals in Redis or Valkey (6.0 or newer), shared by the machines of one dataset agent.
 
-One hash an agent, a field a record; each change is one script, all or nothing. The server is the one
+One hash an agent, a field a record, and beside it one that finds a record by its task: whoever asks for any
+task, which costs them nothing, costs two looks and not all records. Each change is one script, all or nothing. The server is the one
 of the state store, which must not forget: it is checked there. What lies in it is sealed, so whoever
 else may write there can lose approvals and can make none.
 
@@ -41,13 +42,14 @@ def hash_of(agent_id: str) -> str:
 
 
 ADD: Final = f"""
--- KEYS: the hash. ARGV: id, task, owner, now, the record
+-- KEYS: the records, the ids by task. ARGV: id, task, owner, now, the record
 local kept, own = 0, 0
 local all = redis.call('HGETALL', KEYS[1])
 for at = 1, #all, 2 do
   local held = cjson.decode(all[at + 1])
   if held['until'] <= tonumber(ARGV[4]) then
     redis.call('HDEL', KEYS[1], all[at])
+    redis.call('HDEL', KEYS[2], held['task'])
   else
     if held['id'] == ARGV[1] or held['task'] == ARGV[2] then return 0 end
     kept = kept + 1
@@ -55,12 +57,23 @@ for at = 1, #all, 2 do
   end
 end
 if kept >= {MOST} or own >= {MOST_OF_ONE} then return 0 end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[1])
 return redis.call('HSET', KEYS[1], ARGV[1], ARGV[5])
 """
+OF_TASK: Final = """
+-- KEYS: as above. ARGV: task
+local id = redis.call('HGET', KEYS[2], ARGV[1])
+return id and redis.call('HGET', KEYS[1], id)
+"""
 SWAP: Final = """
--- KEYS: the hash. ARGV: id, the record that was read, what comes in its place or ''
+-- KEYS: as above. ARGV: id, the record that was read, what comes in its place or '', task
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
-if ARGV[3] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[3]) end
+if ARGV[3] == '' then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+  redis.call('HDEL', KEYS[2], ARGV[4])
+else
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+end
 return 1
 """
 
@@ -71,6 +84,7 @@ class RedisApprovals:
     def __init__(self, server: RedisServer, agent_id: str, *, budget: float = BUDGET_S) -> None:
         self._server = server
         self._key = hash_of(agent_id)
+        self._tasks = f"{self._key}:tasks"
         self._budget = budget
 
     async def add(self, held: Held, *, now: float) -> bool:
@@ -81,7 +95,8 @@ class RedisApprovals:
         return None if found is None else _read(found)
 
     async def of_task(self, task_id: str) -> Held | None:
-        return next((held for held in await self.all() if held.task_id == task_id), None)
+        found = await self._run(OF_TASK, task_id)
+        return None if found is None else _read(found)
 
     async def all(self) -> list[Held]:
         found = await self._ask(lambda server: cast(Any, server.hgetall(self._key)))
@@ -89,10 +104,10 @@ class RedisApprovals:
 
     async def swap(self, old: Held, new: Held) -> bool:
         check_successor(old, new)
-        return await self._told(SWAP, old.id, _text(old), _text(new))
+        return await self._told(SWAP, old.id, _text(old), _text(new), old.task_id)
 
     async def remove(self, old: Held) -> bool:
-        return await self._told(SWAP, old.id, _text(old), "")
+        return await self._told(SWAP, old.id, _text(old), "", old.task_id)
 
     async def health(self) -> None:
         await self._ask(lambda server: cast(Any, server.hlen(self._key)))
@@ -101,8 +116,10 @@ class RedisApprovals:
         await self._server.close()
 
     async def _told(self, script: str, *arguments: str) -> bool:
-        told = await self._ask(lambda server: cast(Any, server.eval(script, 1, self._key, *arguments)))
-        return int(told) == 1
+        return int(await self._run(script, *arguments)) == 1
+
+    async def _run(self, script: str, *arguments: str) -> Any:
+        return await self._ask(lambda server: cast(Any, server.eval(script, 2, self._key, self._tasks, *arguments)))
 
     async def _ask(self, question: Callable[[Redis], Awaitable[Any]]) -> Any:
         try:

@@ -129,6 +129,42 @@ async def test_what_is_over_is_forgotten_when_another_one_comes(stores: tuple[Ap
     assert [kept.id for kept in await one.all()] == ["apr-3"]
 
 
+async def test_a_task_whose_record_is_gone_has_none_and_may_have_another(
+    stores: tuple[ApprovalStore, ApprovalStore],
+) -> None:
+    one, other = stores
+    await one.add(held(), now=NOW)
+    assert await one.swap(held(), later(held()))
+    assert await other.of_task("task-of-apr-1") == later(held())
+    assert await one.remove(later(held()))
+    assert await other.of_task("task-of-apr-1") is None
+    assert await other.add(held("apr-2", task_id="task-of-apr-1"), now=NOW)
+    assert await one.add(held("apr-3"), now=NOW + 60)  # which forgets that one
+    assert await one.of_task("task-of-apr-1") is None
+    assert await one.add(held("apr-4", task_id="task-of-apr-1", until=NOW + 90), now=NOW + 60)
+    found = await other.of_task("task-of-apr-1")
+    assert found is not None
+    assert found.id == "apr-4"
+
+
+async def test_a_task_is_found_without_reading_any_other_record(valkey: ValkeyServer, tmp_path: Path) -> None:
+    """Whoever may ask for tasks may ask for any, and pays for none."""
+    store = _redis(valkey, f"{AGENT}:{tmp_path.name}")
+    for at in range(20):
+        await store.add(held(f"apr-{at}", owner=f"o-{at}", sealed="x" * 10_000), now=NOW)
+    sent = await _sent(store)
+    assert await store.of_task("task-of-nobody") is None
+    assert await store.of_task("task-of-apr-7") == held("apr-7", owner="o-7", sealed="x" * 10_000)
+    assert await _sent(store) - sent < 30_000
+    await store.close()
+
+
+async def _sent(store: RedisApprovals) -> int:
+    """Bytes that the server has sent to anybody so far."""
+    stats: Any = await store._server.ask(lambda server: server.info("stats"))
+    return int(stats["total_net_output_bytes"])
+
+
 async def test_one_requester_cannot_fill_it(
     stores: tuple[ApprovalStore, ApprovalStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
