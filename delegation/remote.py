@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
@@ -44,7 +45,7 @@ from delegation.cards import RemoteCard
 from delegation.following import Follow, Gathered
 from delegation.http import UNAVAILABLE, ReplyTooLarge, busy
 from delegation.reply import Outcome, Reply
-from delegation.reply_reader import from_response
+from delegation.reply_reader import MAX_ID, from_response, plain
 from delegation.roles import MODEL, a2a_role
 from delegation.sending import Sent
 from delegation.wire import service_parameters
@@ -56,6 +57,9 @@ _MEANT: Final[dict[type[A2AError], str]] = {
     UnsupportedOperationError: " (the task has ended, or is being answered: send the call without it)",
 }
 """What is meant where a call was sent in a task. No word of the other side is repeated."""
+
+_UNSETTLED: Final = frozenset({Reason.REMOTE_TIMEOUT, Reason.REMOTE_UNREACHABLE})
+"""Whether the call ran is not known: its task, where that was told already, is named, so that it can be looked up."""
 
 DELEGATE_NAME: Final = "remote_dataset_agent"
 _CANCEL_S: Final = 2.0
@@ -153,6 +157,7 @@ class SealedTransport(JsonRpcTransport):
     def __init__(self, http: httpx.AsyncClient, card: RemoteCard, exchange: Exchange) -> None:
         super().__init__(http, card.card, card.rpc_url, is_shared_httpx=True)
         self._exchange = exchange
+        self._task_id = exchange.task_id
 
     async def send_message(
         self, request: SendMessageRequest, *, context: ClientCallContext | None = None
@@ -167,6 +172,8 @@ class SealedTransport(JsonRpcTransport):
             )
         except Exception as fault:
             reply = _failure(fault)
+        if reply.reason in _UNSETTLED:
+            reply = replace(reply, task_id=self._task_id)
         self._exchange.settle(reply)
         return _stub(reply)
 
@@ -178,7 +185,9 @@ class SealedTransport(JsonRpcTransport):
         async with aclosing(super().send_message_streaming(request, context=context)) as events:
             try:
                 async for event in events:
-                    if (percent := gathered.take(event)) is not None:
+                    percent = gathered.take(event)
+                    self._task_id = plain(gathered.task.id, MAX_ID)
+                    if percent is not None:
                         follow.watch(percent)
             except asyncio.CancelledError:  # whoever waits left, or the time is over
                 await self._cancel(follow, gathered.task.id)

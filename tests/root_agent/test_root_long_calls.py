@@ -148,6 +148,21 @@ async def test_who_gives_up_cancels_the_call_by_name_even_where_somebody_else_fo
     assert list(root.service.ledger.rows())[-1].cells["reason"] == "CANCELLED"
 
 
+async def test_what_takes_too_long_is_unknown_by_the_name_of_its_task_which_settles_it(
+    root: RootAgent, agent: RunningAgent, holding: Held
+) -> None:
+    before, root.service.call_timeout = len(agent.rows()), 1.0
+    answer = await call(root, agent, {"batch_a": "B157", "batch_b": "B158"}, watch=lambda _: None)
+    view = to_json(answer)
+    assert (view["verdict"], view["reason"]) == ("INDETERMINATE", "REMOTE_TIMEOUT")
+    assert await eventually(lambda: reasons(agent, before)) == ["CANCELLED"]
+    client = Client(agent)
+    task = client.post("GetTask", {"id": view["remote"]["task_id"]}, client.headers())
+    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+    rows = [list(root.service.ledger.rows())[-1].cells, agent.rows()[-1].cells]
+    assert len({row["task_id"] for row in rows}) == len({row["trace_id"] for row in rows}) == 1
+
+
 def follow(agent: RunningAgent) -> Any:
     """Another process of the same person follows the task that runs, to its end."""
     client = Client(agent)
