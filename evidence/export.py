@@ -8,6 +8,7 @@ peaks of its tree. Rows that retention removed are there as their leaf hashes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -24,6 +25,7 @@ from evidence.row import COLUMNS, LATER
 
 _HASHES: Final = ("leaf_hash", "root", "signature")
 _LEAVES_A_LINE: Final = 256
+_HEX: Final = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _first(lines: Iterator[bytes]) -> tuple[Checkpoint, dict[str, Any]]:
 def _begins(value: Any) -> Head:
     try:
         checkpoint = Checkpoint.from_json(value["checkpoint"])
-        peaks = b"".join(map(bytes.fromhex, value["peaks"]))
+        peaks = b"".join(map(_hash, value["peaks"]))
         head = Head(checkpoint, Frontier.from_bytes(checkpoint.size, peaks))
     except (TypeError, KeyError, ValueError) as error:
         raise InvalidLedger("the first line does not say what the rows stand on") from error
@@ -150,8 +152,8 @@ def _part(number: int, line: bytes) -> Entry | Leaves:
         return Entry(
             index=value["index"],
             cells={name: value.get(name) for name in COLUMNS},
-            leaf_hash=bytes.fromhex(value["leaf_hash"]),
-            root=bytes.fromhex(value["root"]),
+            leaf_hash=_hash(value["leaf_hash"]),
+            root=_hash(value["root"]),
             signature=unb64url(value["signature"]),
         )
     except (ValueError, TypeError, AttributeError, KeyError) as error:
@@ -164,9 +166,16 @@ def _read(line: bytes) -> Any:
     return parse_json(text, limit=len(text))
 
 
+def _hash(text: Any) -> bytes:
+    """A hash in its one spelling: ``bytes.fromhex`` takes capitals and blanks too. Raises ``ValueError``, and ``TypeError`` for no text."""
+    if _HEX.fullmatch(text) is None:
+        raise ValueError("no hash")
+    return bytes.fromhex(text)
+
+
 def _leaves(value: Any) -> Leaves:
-    hashes = tuple(map(bytes.fromhex, value["hashes"]))
-    if set(value) != {"start", "hashes"} or type(value["start"]) is not int or any(len(one) != 32 for one in hashes):
+    hashes = tuple(map(_hash, value["hashes"]))
+    if set(value) != {"start", "hashes"} or type(value["start"]) is not int:
         raise ValueError("no leaf hashes")
     return Leaves(value["start"], hashes)
 

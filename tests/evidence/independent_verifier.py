@@ -58,6 +58,11 @@ def node(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
+def hash_of(text: str) -> bytes:
+    must(len(text) == 64 and set(text) <= set("0123456789abcdef"), "no hash")
+    return bytes.fromhex(text)
+
+
 class Tree:
     """The hashes of perfect subtrees, largest first."""
 
@@ -122,7 +127,7 @@ def verify(lines: list[str], keys: list[Ed25519PublicKey], receipt: dict[str, An
     if "begins" in first:
         base = checked(first["begins"]["checkpoint"], keys)
         must(base["origin"] == newest["origin"], "two ledgers")
-        tree = Tree(base["size"], tuple(bytes.fromhex(peak) for peak in first["begins"]["peaks"]))
+        tree = Tree(base["size"], tuple(hash_of(peak) for peak in first["begins"]["peaks"]))
         must(tree.root().hex() == base["root"], "it stands on something else")
         if base["size"]:
             gaps.append((0, base["size"]))
@@ -135,9 +140,9 @@ def verify(lines: list[str], keys: list[Ed25519PublicKey], receipt: dict[str, An
             must(value["leaves"]["start"] == tree.size, "a gap")
             start = tree.size
             for hashed in value["leaves"]["hashes"]:
-                must(len(bytes.fromhex(hashed)) == 32, "no hash")
-                hashes[tree.size] = bytes.fromhex(hashed)
-                tree.add(bytes.fromhex(hashed))
+                must(len(hash_of(hashed)) == 32, "no hash")
+                hashes[tree.size] = hash_of(hashed)
+                tree.add(hash_of(hashed))
                 roots[tree.size] = tree.root()
             if gaps and gaps[-1][1] == start:
                 start = gaps.pop()[0]
@@ -149,11 +154,11 @@ def verify(lines: list[str], keys: list[Ed25519PublicKey], receipt: dict[str, An
         must(type(value["index"]) is int and value["index"] == tree.size, "a row out of place")
         hashed_cells = {name: cell for name, cell in cells.items() if cell is not None or name not in LATER}
         hashed = leaf(canonical({"index": value["index"], **hashed_cells}))
-        must(hashed == bytes.fromhex(value["leaf_hash"]), "an edited row")
+        must(hashed == hash_of(value["leaf_hash"]), "an edited row")
         hashes[tree.size] = hashed
         tree.add(hashed)
         roots[tree.size] = tree.root()
-        must(tree.root() == bytes.fromhex(value["root"]), "another root")
+        must(tree.root() == hash_of(value["root"]), "another root")
         told = {"origin": newest["origin"], "size": tree.size, "root": value["root"], "time": cells["recorded_at"]}
         must(signed({**told, "signature": value["signature"]}, keys), "a row that is not signed")
         if cells["kind"] == "segment_removed":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,20 @@ def test_a_line_that_has_two_readings_is_none(ledger: Path, tmp_path: Path, plac
     lines[place] = b'{"%s":0,' % name.encode() + lines[place][1:]
     file.write_bytes(b"".join(lines))
     assert verify_ledger(file, SIGNER.public_key).damage == ("not_a_ledger" if place == 0 else "file_damaged")
+
+
+@pytest.mark.parametrize("written", [str.upper, lambda text: f"{text[:8]} {text[8:]}", lambda text: f" {text}"])
+@pytest.mark.parametrize("place", ["peaks", "leaf_hash", "root", "hashes"])
+def test_a_hash_has_one_spelling(ledger: Path, tmp_path: Path, place: str, written: Callable[[str], str]) -> None:
+    """What whoever reads takes for another text is not what was exported."""
+    file = tmp_path / "export.jsonl"
+    write_export(ledger, file, start=4)
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    held = lines[0]["begins"] if place == "peaks" else lines[1]
+    if place == "hashes":
+        hashes = [json.loads(line)["leaf_hash"] for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+        lines = [lines[0], {"leaves": {"start": 4, "hashes": hashes}}]
+        held = lines[1]["leaves"]
+    held[place] = [written(one) for one in held[place]] if place in ("peaks", "hashes") else written(held[place])
+    file.write_text("\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8")
+    assert verify_ledger(file, SIGNER.public_key, part=True).damage == "file_damaged"
