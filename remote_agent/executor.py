@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -164,8 +165,10 @@ class AdkExecutor:
         until, steps = authority.grant.root_expires_at + SKEW, Steps()
         token = ADMITTED.set(Admitted(authority, target, session_id, until))
         try:
-            async for _ in runner.run_async(user_id=user_id, session_id=session_id, new_message=_START):
-                steps.take()
+            # Ended here and not whenever it is collected, also where a step is one too many.
+            async with aclosing(runner.run_async(user_id=user_id, session_id=session_id, new_message=_START)) as events:
+                async for _ in events:
+                    steps.take()
         finally:
             ADMITTED.reset(token)
             await self.sessions.delete_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from time import perf_counter
 from typing import Any, Final, Unpack
 
@@ -135,10 +136,12 @@ class RootAgent:
 
     async def _run(self, asking: Asking) -> None:
         message, steps = types.Content(role=USER, parts=[types.Part(text="ask")]), Steps()
-        async for _ in self._runner.run_async(
+        run = self._runner.run_async(
             user_id=asking.adk.user_id, session_id=str(await self._open(asking)), new_message=message
-        ):
-            steps.take()
+        )
+        async with aclosing(run) as events:
+            async for _ in events:
+                steps.take()
 
     async def _open(self, asking: Asking) -> SessionId:
         await self._sessions.create_session(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import Runner
 
 from contract.run_limits import MAX_STEPS, Steps
 from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
@@ -197,6 +200,25 @@ async def test_a_run_that_takes_more_steps_than_one_may_ends(monkeypatch: pytest
         steps.take()
     with pytest.raises(NotGranted):
         steps.take()
+
+
+async def test_a_run_that_is_stopped_has_ended_when_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+
+    class Watched(Runner):
+        async def run_async(self, **given: Any) -> AsyncGenerator[Any, None]:
+            try:
+                async with aclosing(super().run_async(**given)) as events:
+                    async for event in events:
+                        yield event
+            finally:
+                ended.append(ADMITTED.get() is not None)
+
+    monkeypatch.setattr(executor_module, "Runner", Watched)
+    monkeypatch.setattr(executor_module, "Steps", lambda: Steps(0))
+    with pytest.raises(NotGranted):
+        await AdkExecutor().execute(make_authority(), CALLED, Engine())
+    assert ended == [True]
 
 
 def test_the_plugins_stand_in_one_order_policy_first() -> None:
