@@ -124,10 +124,10 @@ def verified(report: Entry) -> None:
 
 
 def figure(value: Any) -> str:
-    """A figure of ``cache stats`` as text."""
+    """A figure of ``cache stats`` as text; a dash for one that there is not, or not yet."""
     if isinstance(value, float):
         return f"{value:.3f}"
-    return "" if value is None else str(value)
+    return "-" if value is None else str(value)
 
 
 def duration(seconds: float | None) -> str:
