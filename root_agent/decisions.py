@@ -38,12 +38,15 @@ class _Kept:
 
 
 class Decisions:
-    """The newest decisions by their ids, the root's own and the dataset agent's; each for its own person."""
+    """The newest decisions by their ids, the root's own and the dataset agent's; each for its own person.
+
+    An id is looked up among those of whoever asks: a dataset agent chooses its ids, and is shown the root's.
+    """
 
     def __init__(self, *, limit: int = MAX_KEPT) -> None:
         self._limit = limit
         self._kept: OrderedDict[int, _Kept] = OrderedDict()
-        self._by_name: dict[str, int] = {}
+        self._by_name: dict[tuple[tuple[str, str], str], int] = {}
         self._by_person: dict[tuple[str, str], OrderedDict[int, None]] = {}
         self._next = 0
 
@@ -53,7 +56,7 @@ class Decisions:
         kept = _Kept(person, _names(answer, told), orjson.dumps(_without_the_question(told)))
         number, self._next = self._next, self._next + 1
         self._kept[number] = kept
-        self._by_name.update(dict.fromkeys(kept.names, number))
+        self._by_name.update({(person, name): number for name in kept.names})
         theirs = self._by_person.setdefault(person, OrderedDict())
         theirs[number] = None
         if len(theirs) > max(1, self._limit // _PART):
@@ -63,10 +66,9 @@ class Decisions:
 
     def find(self, decision_id: str, person: RequestContext) -> bytes:
         """JSON. Raises NOT_FOUND, in the same words for what is another's, was forgotten or never was."""
-        number = self._by_name.get(decision_id)
-        kept = None if number is None else self._kept[number]
-        if kept is not None and kept.person == (person.issuer, person.subject):
-            return kept.told
+        number = self._by_name.get(((person.issuer, person.subject), decision_id))
+        if number is not None:
+            return self._kept[number].told
         raise DatasetAgentError(
             Component.ROOT_AGENT,
             Category.NOT_FOUND,
@@ -77,8 +79,8 @@ class Decisions:
     def _forget(self, number: int) -> None:
         kept = self._kept.pop(number)
         for name in kept.names:
-            if self._by_name.get(name) == number:
-                del self._by_name[name]
+            if self._by_name.get((kept.person, name)) == number:
+                del self._by_name[kept.person, name]
         theirs = self._by_person[kept.person]
         del theirs[number]
         if not theirs:

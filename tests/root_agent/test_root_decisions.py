@@ -105,6 +105,17 @@ def kept_of(kept: Decisions, person: str, most: int) -> list[int]:
     return found
 
 
+def test_a_dataset_agent_that_names_its_decision_as_another_persons_hides_none() -> None:
+    """It was shown that name, in the grant."""
+    kept, theirs, mine = Decisions(), ended("few", 0), ended("many", 0)
+    kept.keep(theirs, to_json(theirs))
+    kept.keep(
+        mine, to_json(mine) | {"remote": {"decision": {"decision_id": "dec-few-0"}, "error": None, "task_id": ""}}
+    )
+    assert b"dec-few-0" in kept.find("dec-few-0", RequestContext(ISSUER, "few"))
+    assert b"dec-many-0" in kept.find("dec-few-0", RequestContext(ISSUER, "many"))
+
+
 def test_whoever_asks_much_makes_their_own_oldest_be_forgotten_and_nobody_elses() -> None:
     kept = Decisions(limit=8)
     for person, number in [("few", 0), *(("many", number) for number in range(20))]:
