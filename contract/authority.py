@@ -18,8 +18,8 @@ class Authority:
     """The narrowest of a verified grant and this service's own GRANTED decision.
 
     ``Authority.of`` is the only constructor; there is no path to one from a refusal.
-    ``scope`` is the entry of the grant's that the call is in. ``columns`` is ``None`` for every column; rows, columns and masks are keyed
-    ``table.column``.
+    ``scope`` is the grant's scope that covers the call. ``columns`` is ``None`` for every column;
+    rows, columns and masks are keyed ``table.column``.
     """
 
     grant: VerifiedGrant
@@ -55,7 +55,7 @@ class Authority:
     ) -> Authority:
         """From a verified grant and a GRANTED decision about the same principal and capability.
 
-        ``scope`` is the one of the grant's that the call is in. Raises ``NotGranted`` where
+        ``scope`` is the grant's scope that covers the call. Raises ``NotGranted`` where
         the grant does not cover the capability or its sensitivity, or where the two sets of
         constraints cannot hold together.
         """

@@ -110,7 +110,7 @@ UNLIMITED: Final = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What bytes are that somebody else holds: their hex SHA-256, and how many there are."""
+    """The hex SHA-256 of bytes that somebody else holds, and their number."""
 
     digest: str
     size: int
@@ -140,9 +140,9 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class CacheOutcome:
-    """How a result was found: ``HIT``, ``STALE``, ``MISS``, or ``WITHHELD`` for restricted capabilities.
+    """How a result was found: ``HIT``, ``STALE`` or ``MISS``; ``OFF`` where none is looked up or kept.
 
-    A HIT is ``derived`` where the result was computed from a stored one of a wider call. What is
+    ``WITHHELD`` is said of restricted capabilities, whatever it was. A HIT is ``derived`` where the result was computed from a stored one of a wider call. What is
     STALE is stored, past the time that it may be reused for, and refreshed behind the answer.
     """
 

@@ -32,7 +32,7 @@ class Route(StrEnum):
 
 
 class Reason(StrEnum):
-    """Every reason code that can leave the system. Add here, in ``_VERDICTS`` and in docs."""
+    """Every reason code that can leave the system. Add here, in ``_INDETERMINATE`` where it is one, and in docs/reasons.md."""
 
     # admission
     PRINCIPAL_AUTHORIZED = "PRINCIPAL_AUTHORIZED"
@@ -207,7 +207,8 @@ class NotGranted(Exception):
     """Raised where the request path stops: a reason that is not GRANTED, and one sentence.
 
     It carries an outcome, not a fault; the path turns it into a recorded decision.
-    ``message`` holds no argument, row, token or policy text. ``retry_after_s``: when to try again, where that is known.
+    ``message`` holds no argument, row, token or policy text. ``retry_after_s`` is in how many
+    seconds to try again, where that is known.
     """
 
     def __init__(
