@@ -7,14 +7,14 @@ piece of work has a connection of its own, in a thread: approvals are rare, and 
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeVar
 
 from approvals.store import Held, StoreUnavailable, check_successor, has_room
+from contract.sqlite_founding import create_private
 
 T = TypeVar("T")
 WAIT_S: Final = 2.0
@@ -88,7 +88,7 @@ class SqliteApprovals:
     def _transacted(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """``work`` in one transaction, which holds the write lock from its beginning. Raises ``StoreUnavailable``."""
         try:
-            _create_private(self._path)
+            create_private(self._path)
             with closing(sqlite3.connect(self._path, isolation_level=None, timeout=WAIT_S)) as db:
                 db.execute("PRAGMA synchronous = FULL")
                 db.execute("BEGIN IMMEDIATE")
@@ -113,10 +113,3 @@ def _one(db: sqlite3.Connection, column: str, value: str) -> Held | None:
 
 def _all(db: sqlite3.Connection) -> list[Held]:
     return [Held(*row) for row in db.execute(f"SELECT {_COLUMNS} FROM approvals")]  # noqa: S608 - our own names
-
-
-def _create_private(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists():
-        with suppress(FileExistsError):
-            os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

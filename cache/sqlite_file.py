@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +22,6 @@ _ABANDONED_S: Final = 600.0
 _SLACK: Final = 0.9
 _BATCH: Final = 256
 _FOUNDING_S: Final = 1.0
-_CREATING: Final = threading.Lock()
 _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS entries (
          key TEXT PRIMARY KEY, exp REAL NOT NULL, used REAL NOT NULL, hits INTEGER NOT NULL DEFAULT 0,
@@ -34,19 +32,6 @@ _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, exp REAL NOT NULL) WITHOUT ROWID",
     f"PRAGMA user_version = {_SCHEMA_VERSION}",
 )
-
-
-def create_private(path: Path) -> None:
-    """Make the file so that only its owner can read it; SQLite's side files take its mode.
-
-    A file that is there is never opened: to close any descriptor of a file drops every lock
-    that the process holds on it (POSIX), so other processes would take away the log of a
-    connection in use.
-    """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _CREATING, suppress(FileExistsError):
-        if not path.exists():
-            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def identity(name: str) -> tuple[int, int] | None:

@@ -12,8 +12,9 @@ from typing import Final
 
 from cache.allowance import Limit
 from cache.entry import HEAD_BYTES
-from cache.sqlite_file import create_private, faults, forget_leases, identity, make_room, prepare
+from cache.sqlite_file import faults, forget_leases, identity, make_room, prepare
 from cache.store import MARK_CHARS, OutOfTime, StoredEntry, StoreStats, StoreUnavailable
+from contract.sqlite_founding import create_private
 
 READ_WAIT_S: Final = 0.05
 # Writers wait in a thread, so they may wait longer than the loop may.

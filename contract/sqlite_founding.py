@@ -1,13 +1,31 @@
-"""A SQLite file that several processes begin at once."""
+"""A SQLite file that its owner alone can read, and that several processes may begin at once."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 _AGAIN_S: Final = 0.005
+_CREATING: Final = threading.Lock()
+
+
+def create_private(path: Path) -> None:
+    """Make the file so that only its owner can read it; SQLite's side files take its mode. Raises ``OSError``.
+
+    A file that is there is never opened: to close any descriptor of a file drops every lock
+    that the process holds on it (POSIX), so other processes would take away the log of a
+    connection in use.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _CREATING, suppress(FileExistsError):
+        if not path.exists():
+            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def in_turn(work: Callable[[], object], *, wait: float) -> None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from contract.sqlite_founding import in_turn
+from contract.sqlite_founding import create_private, in_turn
 
 BUSY_SECONDS: Final = 5.0
-_CREATING: Final = threading.Lock()
 
 
 def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
@@ -21,7 +18,7 @@ def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
 
     The caller serialises threads. Raises ``sqlite3.Error`` or ``OSError``.
     """
-    _create_private(path)
+    create_private(path)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         mode = f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}"
@@ -32,19 +29,6 @@ def connect(path: Path, *, wal: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _create_private(path: Path) -> None:
-    """Make the file so that only its owner can read it; SQLite's side files take its mode.
-
-    A file that is there is never opened: to close any descriptor of a file drops every lock
-    that the process holds on it (POSIX), so other processes would take away the log of a
-    connection in use.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _CREATING, suppress(FileExistsError):
-        if not path.exists():
-            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def names_of(path: Path) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from contract.grant import VerifiedGrant
+from contract.sqlite_founding import create_private
 from contract.verdict import NotGranted
 from grants.state import (
     Progress,
@@ -47,7 +48,6 @@ from grants.state_paths import (
     FileTorn,
     Identity,
     boot_id,
-    create_private,
     founding,
     identity_of,
     take_away,

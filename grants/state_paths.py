@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -105,18 +105,6 @@ def _locked(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def create_private(path: Path) -> None:
-    """Make the file so that only its owner can read it; SQLite's side files take its mode.
-
-    A file that is there is never opened: to close any descriptor of a file drops every lock
-    that the process holds on it (POSIX), so other processes would take away the log of a
-    connection in use.
-    """
-    with suppress(FileExistsError):
-        if not path.exists():
-            os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def take_away(path: Path) -> None:

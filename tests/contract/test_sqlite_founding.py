@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.sqlite_founding import in_turn
+from contract.sqlite_founding import create_private, in_turn
 
 
 def test_a_file_that_another_holds_is_changed_when_it_is_let_go(tmp_path: Path) -> None:
@@ -62,3 +62,14 @@ def test_threads_that_begin_a_file_at_once_all_write_ahead(tmp_path: Path) -> No
     for thread in threads:
         thread.join()
     assert modes == [("wal",)] * 8
+
+
+def test_a_file_that_is_made_is_its_owners_alone_and_one_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "store.sqlite"
+    create_private(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    path.write_bytes(b"held")
+    path.chmod(0o640)
+    create_private(path)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"held", 0o640)
