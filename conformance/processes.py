@@ -19,13 +19,12 @@ from typing import Any, Final
 from typer.testing import CliRunner
 
 from conformance.issuer import KEY as ISSUER_KEY
-from contract.settings import Settings
+from contract.settings import PREFIX, Settings
 from dataset_agent.child_services import answers, free_ports, stop
 from dataset_agent.cli import app
 from grants.keys import init_keys
 
 START_S: Final = 60.0
-PREFIX: Final = "DATASET_AGENT_"
 LEAF_S: Final = 2
 """How long a leaf lives here. It is used at once; one that has run out is made by a clock that is that far behind."""
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.files import of_another_user
-from contract.settings import Settings
-
-PREFIX: Final = "DATASET_AGENT_"
+from contract.settings import PREFIX, Settings
 
 
 def load_settings(**given: Any) -> Settings:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from contract.errors import Category, Component, DatasetAgentError
-from contract.settings import Settings
+from contract.settings import PREFIX, Settings
 from dataset_agent.child_services import answers, free_ports, stop
-from dataset_agent.configuration import PREFIX, default_settings, load_settings
+from dataset_agent.configuration import default_settings, load_settings
 from dataset_agent.console import note, progress
 from grants.keys import init_keys
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from contract.errors import DatasetAgentError, SignerUnavailable
 from contract.key_ring import KeyRing
-from contract.settings import Settings
+from contract.settings import PREFIX, Settings
 from contract.signing import PublicKey, Signer
 from grants.key_files import FileSigner, LocalSigner, key_fault
 from grants.key_store import KeyName, KeyStore
@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PREFIX: Final = "DATASET_AGENT_"
 PATIENCE: Final = 10.0
 """Seconds that a running process gives the code that makes a signer."""
 

@@ -12,9 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from contract.settings import Settings
+from contract.settings import PREFIX, Settings
 from dataset_agent.child_services import answers, free_ports, stop
-from dataset_agent.configuration import PREFIX
 from examples.two_agents.homes import Homes, build_homes
 
 _START_S: Final = 60.0
