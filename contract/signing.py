@@ -8,9 +8,10 @@ libsodium verifies, behind ``PublicKey`` alone; what it takes and what it refuse
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from nacl.bindings import crypto_core_ed25519_is_valid_point, crypto_sign_open
 from nacl.exceptions import BadSignatureError
@@ -18,6 +19,13 @@ from nacl.exceptions import BadSignatureError
 from contract.canonical import b64url, canonical_json, unb64url
 
 THUMBPRINT_URI = "urn:ietf:params:oauth:jwk-thumbprint:sha-256:"
+# 32 bytes in base64url: the last character holds four bits of them.
+_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
+
+
+def is_thumbprint(text: str) -> bool:
+    """Whether a key could have this ``kid`` (RFC 7638, SHA-256)."""
+    return _THUMBPRINT.fullmatch(text) is not None
 
 
 class InvalidKey(ValueError):

@@ -20,10 +20,12 @@ from grants.memory import Bounded
 DETAIL_TYPE: Final = "dataset-access:v1"
 MAX_DETAILS: Final = 8
 MAX_REMEMBERED_BYTES: Final = 1_024
+MAX_NOTE: Final = 256
+"""Characters of a note."""
 
 _PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"
 Identifier = Annotated[str, Field(strict=True, max_length=MAX_ID_BYTES, pattern=_PRINTABLE)]
-Note = Annotated[str, Field(strict=True, max_length=256, pattern=_PRINTABLE)]
+Note = Annotated[str, Field(strict=True, max_length=MAX_NOTE, pattern=_PRINTABLE)]
 ColumnName = Annotated[str, Field(max_length=256, pattern=r"^[^.\s\p{Cc}]+\.[^.\s\p{Cc}]+$")]
 
 _entries: Final = Bounded[bytes, "tuple[Detail, ...]"](256)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import Final
 
 from contract.errors import Category
-from contract.ids import is_nfc, is_slug, is_version
-from contract.signing import THUMBPRINT_URI
+from contract.ids import MAX_ID_BYTES, is_nfc, is_slug, is_version
+from contract.signing import THUMBPRINT_URI, is_thumbprint
+from grants.details import MAX_NOTE
 from grants.state import RevocationKind, fault
 
 _MAX_INSTANT: Final = 2**53
-_IDENTIFIER: Final = 512
-_NOTE: Final = 256
-# 32 bytes in base64url: the last character holds four bits of them.
-_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 
 def check_revocation(kind: RevocationKind, value: str, not_before: float) -> str:
     """The value as grants spell it. Raises ``grants.state.value`` for one that could name nothing in any grant."""
     if kind in (RevocationKind.HOLDER, RevocationKind.KEY):
         value = value.removeprefix(THUMBPRINT_URI)
-        if not _THUMBPRINT.fullmatch(value):
+        if not is_thumbprint(value):
             raise _fault(f"a revocation by {kind} names a key's thumbprint")
     elif kind is RevocationKind.DATASET:
         name, _, version = value.rpartition("@")
@@ -30,9 +26,9 @@ def check_revocation(kind: RevocationKind, value: str, not_before: float) -> str
             raise _fault(f"a revocation by {kind} names it as id@version, in lower case and as the card does")
     elif kind is RevocationKind.POLICY:
         name, _, version = value.rpartition("@")
-        if not _is_text(name, _NOTE) or not _is_text(version, _NOTE):
+        if not _is_text(name, MAX_NOTE) or not _is_text(version, MAX_NOTE):
             raise _fault(f"a revocation by {kind} names it as id@version")
-    elif not _is_text(value, _IDENTIFIER if kind is RevocationKind.SUBJECT else _NOTE):
+    elif not _is_text(value, MAX_ID_BYTES if kind is RevocationKind.SUBJECT else MAX_NOTE):
         raise _fault(f"a revocation by {kind} needs a printable value, as grants spell it")
     if not 0 <= not_before < _MAX_INSTANT:  # which nothing is that is no number
         raise _fault("a revocation needs an instant in POSIX seconds")

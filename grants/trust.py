@@ -5,7 +5,6 @@ Everything a receiver believes about who may sign is in it; nothing is learned f
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,14 +19,12 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import Slug
 from contract.schema import Strict
-from contract.signing import PublicKey
+from contract.signing import PublicKey, is_thumbprint
 from grants.details import Identifier, Note
 
 MAX_TRUST_BYTES: Final = 2**20
 MAX_KEYS: Final = 16
 MAX_REVOKED: Final = 1_024
-# 32 bytes in base64url: the last character holds four bits of them.
-_THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 
 @dataclass(frozen=True)
@@ -147,29 +144,24 @@ def read_trust(path: Path) -> Trust:
         with path.open("rb") as file:
             data = file.read(MAX_TRUST_BYTES + 1)
     except FileNotFoundError as error:
-        raise _fault("missing", f"there is no trust file at {path}; run: dataset-agent keys init") from error
+        raise trust_fault("missing", f"there is no trust file at {path}; run: dataset-agent keys init") from error
     except OSError as error:
-        raise _fault("invalid", f"{path} cannot be read: {error.strerror}") from error
+        raise trust_fault("invalid", f"{path} cannot be read: {error.strerror}") from error
     return parse_trust(data, path)
 
 
 def parse_trust(data: bytes, path: Path) -> Trust:
     """What the file at ``path`` says where its bytes are ``data``. Raises ``grants.trust.invalid``."""
     if len(data) > MAX_TRUST_BYTES:
-        raise _fault("invalid", f"{path} is larger than {MAX_TRUST_BYTES} bytes")
+        raise trust_fault("invalid", f"{path} is larger than {MAX_TRUST_BYTES} bytes")
     try:
         return _trust_of(_TrustFile.model_validate(tomllib.loads(data.decode("utf-8"))))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise _fault("invalid", f"{path}: {place}: {first['msg']}") from error
+        raise trust_fault("invalid", f"{path}: {place}: {first['msg']}") from error
     except ValueError as error:
-        raise _fault("invalid", f"{path}: {error}") from error
-
-
-def is_thumbprint(text: str) -> bool:
-    """Whether a key could have this ``kid`` (RFC 7638, SHA-256)."""
-    return _THUMBPRINT.fullmatch(text) is not None
+        raise trust_fault("invalid", f"{path}: {error}") from error
 
 
 def _without_revoked(trust: Trust) -> Trust:
@@ -294,5 +286,6 @@ def _refuse_twice(what: str, names: list[str]) -> None:
         seen.add(name)
 
 
-def _fault(code: str, message: str) -> DatasetAgentError:
+def trust_fault(code: str, message: str) -> DatasetAgentError:
+    """A fault of the trust file, ``grants.trust.*``."""
     return DatasetAgentError(Component.GRANTS, Category.CONFIGURATION, f"grants.trust.{code}", message)

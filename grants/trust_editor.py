@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from contract.signing import PublicKey
-from grants.trust import MAX_KEYS, MAX_REVOKED, Trust, TrustedAgent, TrustedIssuer, is_thumbprint, read_trust
-from grants.trust_file import locked, trust_fault, trust_target, trust_text, write_trust
+from contract.signing import PublicKey, is_thumbprint
+from grants.trust import MAX_KEYS, MAX_REVOKED, Trust, TrustedAgent, TrustedIssuer, read_trust, trust_fault
+from grants.trust_file import locked, trust_target, trust_text, write_trust
 
 
 @contextmanager

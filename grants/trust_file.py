@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contract.canonical import b64url
-from contract.errors import Category, Component, DatasetAgentError
-from grants.trust import Trust, parse_trust
+from contract.errors import DatasetAgentError
+from grants.trust import Trust, parse_trust, trust_fault
 
 
 def trust_target(path: Path) -> Path:
@@ -72,10 +72,6 @@ def write_trust(target: Path, text: str) -> None:
         os.replace(fresh, target)
     except OSError as error:
         raise _unwritable(target, error) from error
-
-
-def trust_fault(code: str, message: str) -> DatasetAgentError:
-    return DatasetAgentError(Component.GRANTS, Category.CONFIGURATION, f"grants.trust.{code}", message)
 
 
 def _unwritable(target: Path, error: OSError) -> DatasetAgentError:
