@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.secret_file import SecretFileError, read_secret
 from contract.settings import Settings
 
@@ -104,7 +104,10 @@ def load_secrets(settings: Settings) -> tuple[bytes, ...]:
     """
     if settings.cache_secret is not None:
         texts = settings.cache_secret.get_secret_value().split(",")
-        return _secrets(texts, "DATASET_AGENT_CACHE_SECRET")
+        try:
+            return _secrets(texts, "DATASET_AGENT_CACHE_SECRET")
+        except DatasetAgentError as wrong:
+            raise WrongSetting.of(wrong) from None
     path = settings.remote_dir / SECRET_FILE
     try:
         data = read_secret(path, what="the cache secret", limit=_MAX_FILE)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.settings import Settings
 
 SECRET_BYTES: Final = 32
@@ -63,7 +63,10 @@ def load_memo_secret(settings: Settings) -> bytes:
     else is. Raises a CONFIGURATION fault for one that is malformed or that others may read.
     """
     if settings.memo_secret is not None:
-        return _from_hex(settings.memo_secret.get_secret_value(), "DATASET_AGENT_MEMO_SECRET")
+        try:
+            return _from_hex(settings.memo_secret.get_secret_value(), "DATASET_AGENT_MEMO_SECRET")
+        except DatasetAgentError as wrong:
+            raise WrongSetting.of(wrong) from None
     path = settings.root_dir / SECRET_FILE
     try:
         return _read(path)

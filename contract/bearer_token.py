@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.secret_file import SecretFileError, read_secret
 
 _FORM: Final = re.compile(r"[!-~]{32,512}")
@@ -50,9 +50,13 @@ class TokenSetting:
         ``None`` where neither is set. Raises a CONFIGURATION fault where both are, or where it is no token.
         """
         if given is not None and file is not None:
-            raise self._fault("two_sources", f"set {self.variable} or {self.variable}_FILE, not both")
+            both = self._fault("two_sources", f"set {self.variable} or {self.variable}_FILE, not both")
+            raise WrongSetting.of(both)
         if given is not None:
-            return self._checked(given.get_secret_value(), self.variable)
+            try:
+                return self._checked(given.get_secret_value(), self.variable)
+            except DatasetAgentError as wrong:
+                raise WrongSetting.of(wrong) from None
         if file is None:
             return None
         try:

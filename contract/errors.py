@@ -122,6 +122,18 @@ def fault_of_status(component: Component, status: int) -> DatasetAgentError:
     return DatasetAgentError(component, category, f"{component}.{code}", message)
 
 
+class WrongSetting(DatasetAgentError):
+    """A CONFIGURATION fault that is a variable's own value, or two that contradict one another: no file, key or server is wrong."""
+
+    def __init__(self, component: Component, code: str, message: str) -> None:
+        super().__init__(component, Category.CONFIGURATION, code, message)
+
+    @classmethod
+    def of(cls, fault: DatasetAgentError) -> WrongSetting:
+        """The same fault, where what was read came from a variable."""
+        return cls(fault.component, fault.code, fault.message)
+
+
 class SignerUnavailable(DatasetAgentError):
     """A private key that is held elsewhere and cannot be used now. Nothing was signed."""
 

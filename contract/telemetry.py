@@ -8,7 +8,7 @@ import re
 import warnings
 from typing import Final
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Component, WrongSetting
 
 _ADK_CAPTURE: Final = "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS"
 _ADK_LOCK: Final = "ADK_TELEMETRY_IGNORE_RUN_CONFIG"
@@ -44,12 +44,8 @@ def refuse_content_capture(component: Component) -> None:
     """
     for name in _CAPTURE:
         if os.environ.get(name, "").strip().lower() not in (_PRESENT if name == _SCHEMA else _OFF):
-            raise DatasetAgentError(
-                component,
-                Category.CONFIGURATION,
-                f"{component.value}.telemetry.content",
-                f"unset {name}: questions, arguments and rows do not go into spans",
-            )
+            told = f"unset {name}: questions, arguments and rows do not go into spans"
+            raise WrongSetting(component, f"{component.value}.telemetry.content", told)
     os.environ[_ADK_CAPTURE] = "false"
     os.environ[_ADK_LOCK] = "true"
 

@@ -19,7 +19,7 @@ import httpx
 from pydantic import ValidationError
 
 from contract.canonical import InvalidJson, parse_json
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.principal import Principal
 from contract.scope import Sensitivity
 from control_plane.admission_memo import Granted
@@ -263,9 +263,4 @@ def _is_loopback(host: str) -> bool:
 
 
 def _fault(problem: str) -> DatasetAgentError:
-    return DatasetAgentError(
-        Component.CONTROL_PLANE,
-        Category.CONFIGURATION,
-        "control_plane.policy.url",
-        f"DATASET_AGENT_POLICY_URL {problem}",
-    )
+    return WrongSetting(Component.CONTROL_PLANE, "control_plane.policy.url", f"DATASET_AGENT_POLICY_URL {problem}")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from contract.canonical import InvalidJson, b64url, canonical_json, parse_json, unb64url
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.ids import InvalidId, UserId, is_nfc, new_id
 from contract.settings import Settings
 from contract.signing import PublicKey, Signer
@@ -56,12 +56,9 @@ def refuse_in_production(settings: Settings) -> None:
     on = ["DATASET_AGENT_DEV_ISSUER=true"] if settings.dev_issuer else []
     on += ["DATASET_AGENT_AS_PRINCIPAL"] if settings.as_principal is not None else []
     if on and settings.production:
-        raise _fault(
-            "production",
-            f"unset {' and '.join(on)}: {' and '.join(settings.production)} says that people here are real, "
-            "and that is for development",
-            Category.CONFIGURATION,
-        )
+        told = f"unset {' and '.join(on)}: {' and '.join(settings.production)} says that people here are real"
+        fault = _fault("production", f"{told}, and that is for development", Category.CONFIGURATION)
+        raise WrongSetting.of(fault)
 
 
 def verify_person(

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from contract.errors import Category, DatasetAgentError
+from contract.errors import Category, DatasetAgentError, WrongSetting
 from contract.verdict import VERDICTS, NotGranted, Verdict
 from telemetry.logs import told_as_json
 
@@ -283,6 +283,6 @@ def exit_code(fault: BaseException) -> int:
     """The exit code of section "Exit codes" in docs/command.md for a fault or an outcome."""
     if isinstance(fault, NotGranted):
         return EXIT_OF[VERDICTS[fault.reason]]
-    if isinstance(fault, DatasetAgentError) and fault.category in _USAGE:
+    if isinstance(fault, WrongSetting) or (isinstance(fault, DatasetAgentError) and fault.category in _USAGE):
         return EXIT_USAGE
     return EXIT_FAULT

@@ -17,7 +17,7 @@ from typing import Any, Final
 import uvicorn
 from fastapi import FastAPI
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.settings import Settings
 from dataset_agent.connection import Connection
 from dataset_agent.console import note
@@ -94,12 +94,8 @@ def address_of(listener: socket.socket) -> str:
 def advertised_address(settings: Settings, listener: socket.socket) -> str:
     """What a card may say. Raises CONFIGURATION where only the operator can know it."""
     if settings.public_url is None and _is_any_address(listener.getsockname()[0]):
-        raise DatasetAgentError(
-            Component.COMMAND,
-            Category.CONFIGURATION,
-            "command.serve.public_url",
-            f"{settings.host} is every address and none that a client could ask: set DATASET_AGENT_PUBLIC_URL",
-        )
+        told = f"{settings.host} is every address and none that a client could ask: set DATASET_AGENT_PUBLIC_URL"
+        raise WrongSetting(Component.COMMAND, "command.serve.public_url", told)
     return settings.public_url or address_of(listener)
 
 

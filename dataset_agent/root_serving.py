@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from contract.address import is_loopback
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Component, DatasetAgentError, WrongSetting
 from contract.settings import Settings
 from contract.telemetry import unquoted
 from dataset_agent.configuration import check_user
@@ -58,12 +58,8 @@ async def _ready_for_people(settings: Settings, service: Service) -> None:
             note(f"the keys of {provider.provider.issuer} cannot be read yet: requests are answered 503 until they can")
     elif not settings.development_issuer:
         await close_service(service)
-        raise DatasetAgentError(
-            Component.COMMAND,
-            Category.CONFIGURATION,
-            "command.root.people",
-            "nobody could ask: set DATASET_AGENT_OIDC_ISSUER and DATASET_AGENT_OIDC_AUDIENCE to your identity provider's",
-        )
+        told = "set DATASET_AGENT_OIDC_ISSUER and DATASET_AGENT_OIDC_AUDIENCE to your identity provider's"
+        raise WrongSetting(Component.COMMAND, "command.root.people", f"nobody could ask: {told}")
     elif not is_loopback(settings.host):
         note("the development issuer is on: who may run dataset-agent login here may ask as anybody")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from contract.errors import DatasetAgentError, SignerUnavailable
+from contract.errors import DatasetAgentError, SignerUnavailable, WrongSetting
 from contract.key_ring import KeyRing
 from contract.settings import PREFIX, Settings
 from contract.signing import PublicKey, Signer
@@ -127,7 +127,10 @@ def outside_signer(settings: Settings, name: KeyName) -> Signer | None:
         return None
     jwk = getattr(settings, f"{name}_jwk")
     if jwk is not None:
-        return LocalSigner.of_jwk(jwk.get_secret_value().encode(), setting)
+        try:
+            return LocalSigner.of_jwk(jwk.get_secret_value().encode(), setting)
+        except DatasetAgentError as wrong:
+            raise WrongSetting.of(wrong) from None
     return ForeignSigner(*_made_by(getattr(settings, f"{name}_signer"), settings, name, setting), setting)
 
 
@@ -136,7 +139,8 @@ def outside_setting(settings: Settings, name: KeyName) -> str | None:
     given = [kind for kind in ("jwk", "signer") if getattr(settings, f"{name}_{kind}") is not None]
     variables = [f"{PREFIX}{name}_{kind}".upper() for kind in given]
     if len(variables) > 1:
-        raise key_fault("two_sources", f"{' and '.join(variables)} both give the {name} key; unset one")
+        both = f"{' and '.join(variables)} both give the {name} key; unset one"
+        raise WrongSetting.of(key_fault("two_sources", both))
     return variables[0] if variables else None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from contract.errors import Category, Component, DatasetAgentError
+from contract.errors import Component, DatasetAgentError, WrongSetting
 from telemetry.sampling import SAMPLERS
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -64,4 +64,4 @@ def _said(environ: Mapping[str, str], name: str) -> str:
 
 def _fault(component: Component, name: str, what: str) -> DatasetAgentError:
     code = f"{component.value}.telemetry.traces"
-    return DatasetAgentError(component, Category.CONFIGURATION, code, f"unset {name}, or set it {what}")
+    return WrongSetting(component, code, f"unset {name}, or set it {what}")

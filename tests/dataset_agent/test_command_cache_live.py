@@ -273,7 +273,7 @@ def test_an_agent_that_has_no_admin_endpoint_or_another_token_is_one_line(
 ) -> None:
     wrong = refused(command("cache", "stats", "--url", agent.url, ADMIN_TOKEN="w" * 40))
     assert wrong == (1, f"this is not the admin token of {agent.url}")
-    assert refused(command("cache", "stats", "--url", agent.url, ADMIN_TOKEN="short"))[0] == 1
+    assert refused(command("cache", "stats", "--url", agent.url, ADMIN_TOKEN="short"))[0] == 2
     assert "does not answer" in command("cache", "stats", "--url", "http://127.0.0.1:1").line
     assert "https" in command("cache", "stats", "--url", "http://192.0.2.1").line
     bare = CommandLine({name: value for name, value in command.settings.items() if name != "ADMIN_TOKEN"})

@@ -73,7 +73,16 @@ def test_usage_is_one_line_that_names_the_help(command: CommandLine, arguments: 
             "correct or unset DATASET_AGENT_LEDGER_URL: a ledger's URL begins with postgresql",
         ),
         ("LEDGER_URL", "postgresql:///x", "correct or unset DATASET_AGENT_LEDGER_URL: it must say its host"),
-        ("QUERY_MEMORY", "lots", "correct or unset DATASET_AGENT_QUERY_MEMORY: String should match pattern"),
+        ("QUERY_MEMORY", "512", "correct or unset DATASET_AGENT_QUERY_MEMORY: it must be a size with its unit"),
+        ("QUERY_TIMEOUT", "30s", "correct or unset DATASET_AGENT_QUERY_TIMEOUT: it must be a number without a unit"),
+        ("CACHE_MAX_BYTES", "256MB", "DATASET_AGENT_CACHE_MAX_BYTES: it must be a whole number without a unit"),
+        ("CACHE_ENABLED", "maybe", "correct or unset DATASET_AGENT_CACHE_ENABLED: it must be true or false"),
+        ("ROOT_SIGNER", "kms", "correct or unset DATASET_AGENT_ROOT_SIGNER: it must be module:factory"),
+        ("HOME", "", "correct or unset DATASET_AGENT_HOME: it is empty"),
+        ("DATASETS", " ", "correct or unset DATASET_AGENT_DATASETS: it is empty"),
+        ("HOST", "", "correct or unset DATASET_AGENT_HOST: it is empty"),
+        ("MODEL", "", "correct or unset DATASET_AGENT_MODEL: it is empty"),
+        ("HOME", "~nobody-of-this-name/x", "correct or unset DATASET_AGENT_HOME: it begins with ~ and no home folder"),
         ("HOME", "/dev/null", "DATASET_AGENT_HOME names /dev/null, which is no folder"),
         ("DATASETS", "/no/such/folder", "DATASET_AGENT_DATASETS names /no/such/folder, which is no folder"),
     ],
@@ -87,6 +96,89 @@ def test_a_bad_setting_is_named(
     run = command(*arguments, **{setting: value})
     assert run.code == 2
     assert said in run.line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("card", "127.0.0.1:8801"), "error: correct the address: it must start with https:// or http://"),
+        (("serve", "--port", "0", "--host", ""), "error: correct --host: it is empty"),
+    ],
+)
+def test_what_an_argument_says_is_put_right_there_and_not_in_a_setting(
+    command: CommandLine, arguments: tuple[str, ...], said: str
+) -> None:
+    run = command(*arguments)
+    assert run.code == 2
+    assert run.line == said
+
+
+def test_a_setting_that_is_none_is_told_with_the_one_that_is_near(command: CommandLine) -> None:
+    run = command("keys", "list", DATASET="/tmp", PORT="80")
+    assert run.code == 0
+    assert run.err.splitlines() == [
+        "warning: DATASET_AGENT_DATASET is no setting: did you mean DATASET_AGENT_DATASETS?",
+        "warning: DATASET_AGENT_PORT is no setting: correct its name or unset it",
+    ]
+
+
+def test_what_kubernetes_says_of_a_service_is_no_misspelt_setting(command: CommandLine) -> None:
+    run = command(
+        "keys",
+        "list",
+        PORT="tcp://10.0.0.1:8801",
+        SERVICE_HOST="10.0.0.1",
+        SERVICE_PORT="8801",
+        SERVICE_PORT_HTTP="8801",
+        PORT_8801_TCP="tcp://10.0.0.1:8801",
+        PORT_8801_TCP_ADDR="10.0.0.1",
+        ROOT_SERVICE_HOST="10.0.0.2",
+        ROOT_PORT="tcp://10.0.0.2:8800",
+        ROOT_PORT_8800_TCP_PROTO="tcp",
+    )
+    assert (run.code, run.err) == (0, "")
+
+
+def test_a_tilde_that_no_shell_has_seen_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DATASET_AGENT_HOME", "~/state")
+    monkeypatch.setenv("DATASET_AGENT_DATASETS", "~")
+    assert (Settings().home, Settings().datasets) == (tmp_path / "state", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("role", "wrong"),
+    [
+        ("serve", {"POLICY_URL": "http://192.0.2.1:8181"}),
+        ("root", {"POLICY_URL": "http://192.0.2.1:8181"}),
+        ("serve", {"CACHE_SECRET": "hush"}),
+        ("root", {"MEMO_SECRET": "hush"}),
+        ("serve", {"ADMIN_TOKEN": "hush"}),
+        ("serve", {"METRICS_TOKEN": "hush"}),
+        ("serve", {"METRICS_TOKEN": "m" * 40, "METRICS_TOKEN_FILE": "hush"}),
+        ("serve", {"REMOTE_JWK": "hush"}),
+        ("root", {"ISSUER_JWK": "hush"}),
+        ("serve", {"REMOTE_JWK": "hush", "REMOTE_SIGNER": "hush:hush"}),
+    ],
+)
+def test_a_setting_that_is_wrong_by_itself_is_usage_whoever_reads_it_and_is_not_shown(
+    command: CommandLine, role: str, wrong: dict[str, str]
+) -> None:
+    run = command(role, "--port", "0", **wrong)
+    assert run.code == 2
+    assert [name for name in wrong if f"DATASET_AGENT_{name}" not in run.line] == []
+    assert "hush" not in run.line
+
+
+def test_a_file_that_a_setting_names_is_looked_at_and_is_a_fault_where_it_is_wrong(
+    command: CommandLine, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("hush")
+    token.chmod(0o600)
+    run = command("serve", "--port", "0", ADMIN_TOKEN_FILE=str(token))
+    assert run.code == 1
+    assert str(token) in run.line
 
 
 @pytest.mark.parametrize(
@@ -219,7 +311,7 @@ def test_looking_into_a_home_without_a_cache_makes_none(command: CommandLine, tm
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:0.0.0.0", "::ffff:0:0"])
 def test_an_address_that_nobody_could_ask_is_not_advertised(command: CommandLine, host: str) -> None:
     run = command("serve", "--port", "0", "--host", host)
-    assert run.code == 1
+    assert run.code == 2
     assert "set DATASET_AGENT_PUBLIC_URL" in run.line
 
 

@@ -39,7 +39,7 @@ def test_beside_production_settings_nothing_for_development_starts(
     production: dict[str, str],
 ) -> None:
     run = command(*arguments, **production, **development)
-    assert run.code == 1
+    assert run.code == 2
     assert run.line.startswith(f"error: unset {named}: DATASET_AGENT_")
 
 
@@ -56,7 +56,7 @@ def test_in_production_the_development_issuer_is_off_without_being_told(
 @pytest.mark.parametrize("given", [{"DEV_ISSUER": "false"}, PUBLIC])
 def test_a_root_agent_that_could_admit_nobody_does_not_start(command: CommandLine, given: dict[str, str]) -> None:
     run = command("root", "--port", "0", **given)
-    assert run.code == 1
+    assert run.code == 2
     assert "DATASET_AGENT_OIDC_ISSUER" in run.line
 
 

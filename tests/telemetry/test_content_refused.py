@@ -9,6 +9,7 @@ from google.adk.telemetry.context import TelemetryConfig
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.telemetry import refuse_content_capture
+from dataset_agent.console import exit_code
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ def test_a_start_that_asks_for_content_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(name, value)
     with pytest.raises(DatasetAgentError, match=f"unset {name}") as fault:
         refuse_content_capture(Component.ROOT_AGENT)
-    assert fault.value.category is Category.CONFIGURATION
+    assert fault.value.category is Category.CONFIGURATION and exit_code(fault.value) == 2
 
 
 @pytest.mark.parametrize(

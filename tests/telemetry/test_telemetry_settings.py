@@ -8,6 +8,7 @@ import pytest
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.trace_context import TraceContext
+from dataset_agent.console import exit_code
 from telemetry.environment import Wanted, wanted
 from telemetry.export import open_traces
 from telemetry.sampling import SAMPLERS, sampler_of
@@ -59,7 +60,7 @@ def test_none_and_disabled_turn_them_off(off: dict[str, str]) -> None:
 def test_what_cannot_be_meant_stops_the_start(name: str, value: str) -> None:
     with pytest.raises(DatasetAgentError, match="OTEL_") as fault:
         asked(**ENDPOINT | {name: value})
-    assert fault.value.category is Category.CONFIGURATION
+    assert fault.value.category is Category.CONFIGURATION and exit_code(fault.value) == 2
 
 
 @pytest.mark.parametrize("ratio", ["-0.1", "1.1", "nan", "half", "inf"])
