@@ -5,48 +5,32 @@ Every field is documented in ``docs/settings.md``; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from contract import provider
 from contract.address import for_development, loopback_url, plain_url
 from contract.provider import IdentityProvider
 from contract.redis_options import read_place
+from contract.setting_forms import PREFIX as PREFIX
+from contract.setting_forms import FromEnvironment, read_by, shaped
 from contract.zone import read_zone
 
 SHIPPED_DATASETS = Path(__file__).resolve().parent.parent / "datasets"
-PREFIX: Final = "DATASET_AGENT_"
 
 
-def _read_by(parse: Callable[[str], object]) -> AfterValidator:
-    """Text that ``parse`` takes; what it says is wrong is said without ``ValueError`` before it."""
-
-    def check(text: str) -> str:
-        try:
-            parse(text)
-        except ValueError as error:
-            raise PydanticCustomError("setting", "{why}", {"why": str(error)}) from None
-        return text
-
-    return AfterValidator(check)
+_Url = Annotated[str, read_by(plain_url)]
+_StoreUrl = Annotated[str, read_by(read_place)]
+_Factory = Annotated[
+    str, Field(max_length=300), shaped(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", "module:factory")
+]
 
 
-_Url = Annotated[str, _read_by(plain_url)]
-_StoreUrl = Annotated[str, _read_by(read_place)]
-
-
-_Factory = Annotated[str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]
-
-
-class Settings(BaseSettings):
+class Settings(FromEnvironment):
     """Settings of every process. Durations are seconds, sizes bytes."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     home: Path = Field(default_factory=lambda: Path.home() / ".dataset-agent", description="Where state lives.")
     datasets: Path = Field(default_factory=lambda: SHIPPED_DATASETS, description="Folder of datasets.")
@@ -125,12 +109,14 @@ class Settings(BaseSettings):
     leaf_ttl: int = Field(default=60, ge=1, le=60, description="Life of a leaf in seconds.")
 
     query_timeout: float = Field(default=30.0, gt=0, le=600, description="Longest query in seconds.")
-    query_memory: str = Field(
-        default="512MB",
-        pattern=r"^[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)$",
-        description="DuckDB memory limit.",
-    )
-    bigquery_emulator: Annotated[str, _read_by(loopback_url)] | None = Field(
+    query_memory: Annotated[
+        str,
+        shaped(
+            r"[0-9]{1,6}(\.[0-9]{1,3})? ?([KMGT]i?B|%)",
+            "a size with its unit (KB, MB, GB, TB or KiB to TiB), such as 512MB, or a share, such as 50%",
+        ),
+    ] = Field(default="512MB", description="DuckDB memory limit.")
+    bigquery_emulator: Annotated[str, read_by(loopback_url)] | None = Field(
         default=None, description="Development only: an emulator on this machine, asked instead of BigQuery."
     )
     watch_interval: float = Field(
@@ -172,35 +158,35 @@ class Settings(BaseSettings):
     discovery_limit: int = Field(default=5, ge=1, le=50, description="Datasets shown after the authorization filter.")
     opaque_refusals: bool = Field(default=False, description="Answer about a hidden dataset as about none.")
 
-    oidc_issuer: Annotated[str, _read_by(provider.issuer_url)] | None = Field(
+    oidc_issuer: Annotated[str, read_by(provider.issuer_url)] | None = Field(
         default=None, description="The identity provider: its issuer URL, compared exactly; default: none."
     )
-    oidc_audience: Annotated[str, _read_by(provider.audience)] | None = Field(
+    oidc_audience: Annotated[str, read_by(provider.audience)] | None = Field(
         default=None, validate_default=True, description="The audience that identity tokens must be for."
     )
-    oidc_jwks_url: Annotated[str, _read_by(provider.jwks_url)] | None = Field(
+    oidc_jwks_url: Annotated[str, read_by(provider.jwks_url)] | None = Field(
         default=None, description="The provider's key set; default: its discovery document says."
     )
     oidc_ca_file: Path | None = Field(
         default=None, description="PEM file of the authorities of the provider's certificate; default: the usual ones."
     )
-    oidc_algorithms: Annotated[str, _read_by(provider.algorithms)] = Field(
+    oidc_algorithms: Annotated[str, read_by(provider.algorithms)] = Field(
         default="RS256 ES256", description="Accepted signature algorithms of identity tokens."
     )
-    oidc_types: Annotated[str, _read_by(provider.types)] = Field(
+    oidc_types: Annotated[str, read_by(provider.types)] = Field(
         default="JWT", description="Accepted typ of identity tokens; absent accepts none."
     )
     oidc_leeway: int = Field(default=5, ge=0, le=60, description="Clock difference allowed to the provider in seconds.")
     oidc_max_age: int = Field(
         default=7_200, ge=60, le=86_400, description="Oldest identity token, from iat, in seconds."
     )
-    oidc_subject_claim: Annotated[str, _read_by(provider.subject_claim)] = Field(
+    oidc_subject_claim: Annotated[str, read_by(provider.subject_claim)] = Field(
         default="sub", description="The claim that identifies a person."
     )
-    oidc_required: Annotated[str, _read_by(provider.required)] | None = Field(
+    oidc_required: Annotated[str, read_by(provider.required)] | None = Field(
         default=None, description="JSON: claims that identity tokens must hold, with their accepted values."
     )
-    oidc_attributes: Annotated[str, _read_by(provider.attributes)] | None = Field(
+    oidc_attributes: Annotated[str, read_by(provider.attributes)] | None = Field(
         default=None, description="JSON: principal attributes that are filled from claims."
     )
     dev_issuer: bool | None = Field(
@@ -210,19 +196,24 @@ class Settings(BaseSettings):
     as_principal: str | None = Field(
         default=None, description="Development only: the principal that `adk run` and `adk web` ask as."
     )
-    zone: Annotated[str, _read_by(read_zone)] = Field(
+    zone: Annotated[str, read_by(read_zone)] = Field(
         default="UTC", description="The time zone of people who name none, by its IANA name."
     )
     model: str | None = Field(default=None, description="A model that proposes the typed intent; default: none.")
     workers: int = Field(default=1, ge=1, le=64, description="Processes that serve one dataset agent together.")
     host: str = Field(default="127.0.0.1", description="Bind address of serve, root and policy serve.")
     analytics_table: (
-        Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{4,62}[a-z0-9](\.[A-Za-z0-9_]{1,300}){2}$")] | None
+        Annotated[
+            str, shaped(r"[a-z][a-z0-9-]{4,62}[a-z0-9](\.[A-Za-z0-9_]{1,300}){2}", "a table, project.dataset.table")
+        ]
+        | None
     ) = Field(
         default=None,
         description="BigQuery table, project.dataset.table, that the root agent counts askings in; default: none.",
     )
-    analytics_location: str = Field(default="US", pattern=r"^[A-Za-z0-9-]{2,40}$", description="Where that table is.")
+    analytics_location: Annotated[str, shaped(r"[A-Za-z0-9-]{2,40}", "a location of BigQuery, such as US")] = Field(
+        default="US", description="Where that table is."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="WARNING", description="Log level.")
     log_format: Literal["text", "json"] = Field(default="text", description="Form of log lines.")
 

@@ -17,7 +17,8 @@ import typer
 
 import dataset_agent
 from contract.telemetry import quiet_content_loggers
-from dataset_agent.configuration import load_settings, read_settings
+from dataset_agent.configuration import load_settings, read_settings, unknown_settings
+from dataset_agent.console import note
 from dataset_agent.faults import report
 from telemetry.logs import open_logs
 
@@ -97,6 +98,9 @@ def _begin(context: typer.Context, version: bool = typer.Option(False, "--versio
         raise typer.Exit
     settings = read_settings() if context.invoked_subcommand == "datasets" else load_settings()
     open_logs(settings.log_level, settings.log_format)
+    if context.invoked_subcommand != "doctor":  # which has a finding for each
+        for name, advice in unknown_settings():
+            note(f"warning: {name} {advice}")
 
 
 def _not_loaded(**_: Any) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.files import of_another_user
-from contract.settings import PREFIX, Settings
+from contract.setting_forms import PREFIX, no_settings, said
+from contract.settings import Settings
+
+_GIVEN: Final = {"url": "the address"}
+"""Settings that an argument gave instead, as it is called; others are options."""
 
 
 def load_settings(**given: Any) -> Settings:
@@ -28,8 +35,7 @@ def read_settings(**given: Any) -> Settings:
         settings = Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         # the value is never shown: it may be a secret
-        wrong = "; ".join(f"{_variable(problem['loc'])}: {problem['msg']}" for problem in error.errors())
-        raise _invalid(f"correct or unset {wrong}") from None
+        raise _invalid("; ".join(_wrong(problem, given) for problem in error.errors())) from None
     except SettingsError as error:
         raise _invalid(str(error)) from None
     if settings.home.exists() and not settings.home.is_dir():
@@ -100,14 +106,23 @@ def default_settings(home: Path, **given: Any) -> Settings:
     return Settings(**(defaults | {"home": home} | given))
 
 
-def unknown_settings() -> list[str]:
-    """Variables of the environment that look like settings and are none: misspelt ones."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
-    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+def unknown_settings() -> list[tuple[str, str]]:
+    """Variables of the environment that look like settings and are none: each with the setting that is near."""
+    known = [name.upper() for name in Settings.model_fields]
+    found = []
+    for name in no_settings(os.environ, Settings.model_fields):
+        near = get_close_matches(name.upper().removeprefix(PREFIX), known, 1, 0.8)
+        advice = f"did you mean {PREFIX}{near[0]}?" if near else "correct its name or unset it"
+        found.append((name, f"is no setting: {advice}"))
+    return found
 
 
-def _variable(place: tuple[int | str, ...]) -> str:
-    return PREFIX + "_".join(str(part) for part in place).upper()
+def _wrong(problem: ErrorDetails, given: Mapping[str, Any]) -> str:
+    """What is wrong with one setting, and where it was said: by an option or argument, else in the environment."""
+    name = "_".join(str(part) for part in problem["loc"])
+    if given.get(name) is not None:
+        return f"correct {_GIVEN.get(name, f'--{name}')}: {said(problem)}"
+    return f"correct or unset {PREFIX}{name.upper()}: {said(problem)}"
 
 
 def _invalid(message: str) -> DatasetAgentError:

@@ -60,8 +60,8 @@ def _row(finding: Finding) -> tuple[str, str, str]:
 
 
 def _environment(settings: Settings) -> Iterator[Finding]:
-    for name in unknown_settings():
-        yield Finding(name, "broken", "is no setting: correct its name or unset it")
+    for name, advice in unknown_settings():
+        yield Finding(name, "broken", advice)
     if settings.production:
         yield check("production settings", lambda: refuse_in_production(settings))
 
