@@ -11,7 +11,6 @@ from typing import Any
 
 
 class Component(StrEnum):
-    CONTRACT = "contract"
     CONTROL_PLANE = "control_plane"
     GRANTS = "grants"
     QUERIES = "queries"

@@ -88,9 +88,6 @@ class Said:
         """Whether it is four digits and nothing else: a year only where it can be no amount, and then not read."""
         return _YEAR.fullmatch(self.text) is not None
 
-    def overlaps(self, start: int, end: int) -> bool:
-        return self.start < end and start < self.end
-
 
 @dataclass(frozen=True, slots=True)
 class PeriodsFound:

@@ -38,4 +38,3 @@ def sealed_bytes(payload: int) -> int:
 
 
 MAX_PAYLOAD_BYTES: Final = payload_bytes(MAX_LEVELS)
-MAX_ENVELOPE_BYTES: Final = envelope_bytes(MAX_LEVELS)

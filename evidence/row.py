@@ -31,7 +31,6 @@ class Kind(StrEnum):
     TERMINAL = "terminal"
     RELEASE_STARTED = "release_started"
     BLOCKED = "blocked"
-    CACHE_REJECTED = "cache_rejected"
     CACHE_REFRESHED = "cache_refreshed"
     HUMAN_APPROVAL_GRANTED = "human_approval_granted"
     HUMAN_APPROVAL_DENIED = "human_approval_denied"

@@ -17,7 +17,6 @@ from contract.verdict import NotGranted, Reason
 from evidence.checkpoint import Checkpoint, Receipt
 from evidence.dsse import InvalidProvenance, payload_of, sign_envelope
 from evidence.limits import (
-    MAX_ENVELOPE_BYTES,
     MAX_LEVELS,
     MAX_OWN_BYTES,
     MAX_PAYLOAD_BYTES,
@@ -101,7 +100,7 @@ def test_the_deepest_tree_of_the_largest_statements_is_read_at_every_level() -> 
     # The root agent says of it what the first agent said, a few ids aside.
     lower = sealed(1, drafted(1, (sealed(2, drafted(2, (sealed(3, drafted(3))[1],)))[1],), FULL - 600))[0]
     whole = drafted_relay(lower).seal(receipt_by(ROOT), signer_of(ROOT))
-    assert len(json.dumps(whole)) <= MAX_ENVELOPE_BYTES
+    assert len(json.dumps(whole)) <= envelope_bytes(MAX_LEVELS)
     assert [branch.statement.predicate.agent.id for _, branch in walk(verify_tree(unverified(whole), KEYS))] == [
         agent_id(1),
         agent_id(2),
