@@ -19,7 +19,8 @@ from pydantic_core import CoreSchema, core_schema
 MAX_ID_BYTES = 512
 _SLUG = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_NAME_OF_RECORD = re.compile(r"(?!.*eyJ)[\x21-\x7e]{1,200}")  # "eyJ" begins every JWS and JWE
+_NAME_OF_RECORD = re.compile(r"[\x21-\x7e]{1,200}")
+_JOSE_START = "eyJ"  # base64url of an object's first member: how every JWS and JWE begins
 
 
 class InvalidId(ValueError):
@@ -105,7 +106,7 @@ def is_version(value: str) -> bool:
 
 def is_name_of_record(value: str) -> bool:
     """Whether evidence may hold ``value`` as it is: printable ASCII without blanks, 200 characters at most, no token."""
-    return _NAME_OF_RECORD.fullmatch(value) is not None
+    return _NAME_OF_RECORD.fullmatch(value) is not None and _JOSE_START not in value
 
 
 def is_nfc(value: str) -> bool:

@@ -7,7 +7,6 @@ can neither smuggle a token into the ledger nor make the evidence fail.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
@@ -17,12 +16,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, model_
 
 from contract.canonical import sha256_hex
 from contract.grant import VerifiedGrant
-from contract.ids import MAX_ID_BYTES, Slug, Version
+from contract.ids import MAX_ID_BYTES, Slug, Version, is_name_of_record
 from contract.schema import Strict
 from contract.verdict import VERDICTS, Decision, Reason, Verdict
-
-_PLAIN_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
-_JOSE_START: Final = "eyJ"  # base64url of an object's first member: how every JWS and JWE begins
 
 
 class Kind(StrEnum):
@@ -43,25 +39,21 @@ class Side(StrEnum):
     REMOTE = "remote"
 
 
-def _is_plain(value: str) -> bool:
-    return _PLAIN_ID.fullmatch(value) is not None and _JOSE_START not in value
-
-
 def _plain_id(value: str) -> str:
-    if not _is_plain(value):
+    if not is_name_of_record(value):
         raise ValueError("not a plain id: printable ASCII, 200 characters at most, no token")
     return value
 
 
 def recordable(value: str) -> str:
     """``value`` where it is a plain id, else ``sha256:`` and its digest; equal ids stay equal."""
-    if _is_plain(value):
+    if is_name_of_record(value):
         return value
     return "sha256:" + sha256_hex(value.encode("utf-8", "surrogatepass"))
 
 
 def _recordable(value: Any) -> Any:
-    return value if not isinstance(value, str) or not value or _is_plain(value) else recordable(value)
+    return value if not isinstance(value, str) or not value or is_name_of_record(value) else recordable(value)
 
 
 _Id = Annotated[str, AfterValidator(_plain_id)]

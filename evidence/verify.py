@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from contract.errors import Category, Component, DatasetAgentError
 from contract.signing import PublicKey
 from contract.sqlite_snapshot import WrittenMeanwhile
 from evidence.damage import Broken, Damage
 from evidence.entry import Entry, InvalidLedger, NotALedger
 from evidence.parts import Part, Source
-from evidence.reader import written_meanwhile
+from evidence.reader import check_there, written_meanwhile
 from evidence.walk import Held, Removed, SignedRows, Walk, entries_behind
 
 __all__ = ["LedgerReport", "SignedRows", "verify_ledger"]
@@ -83,10 +82,7 @@ def verify_ledger(
     sees what is read. Raises ``DatasetAgentError``: not found where there is no file,
     unavailable where it is written to again and again; everything else is in the report.
     """
-    if not path.is_file():
-        raise DatasetAgentError(
-            Component.EVIDENCE, Category.NOT_FOUND, "evidence.ledger.not_found", f"there is no ledger at {path}"
-        )
+    check_there(path)
     keys = key if isinstance(key, tuple) else (key,)
     held = () if receipt is None else tuple(receipt) if isinstance(receipt, Sequence) else (receipt,)
     for _ in range(_ATTEMPTS):
