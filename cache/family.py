@@ -21,13 +21,12 @@ from cache.encoding import encode
 from cache.entry import EntryError, Header, open_sealed, seal, split
 from cache.keys import CacheKeys
 from cache.partition import Partition, family_key
-from cache.store import CacheStore, StoreUnavailable
+from cache.store import SKEW_S, CacheStore, StoreUnavailable
 from contract.result import Execution, Intent, ResultDocument
 
 MOST_SOURCES: Final = 16
 MOST_BYTES: Final = 4_096
 """Of one source's arguments as JSON: one that has more is answered from nowhere but its own key."""
-_SKEW_S: Final = 5.0
 INDEX: Final = "index/"
 """What the template in the header of a list begins with; a result's is a digest."""
 _log = logging.getLogger("dataset_agent.cache")
@@ -137,4 +136,4 @@ def _opened(entry: bytes, key: str, partition: Partition, keys: CacheKeys, now: 
         Source(MappingProxyType(arguments), rows, started, exp)
         for arguments, rows, started, exp in orjson.loads(document.body)
     ]
-    return [source for source in listed if source.started <= now + _SKEW_S and now < source.exp]
+    return [source for source in listed if source.started <= now + SKEW_S and now < source.exp]

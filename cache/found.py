@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from cache.entry import EntryError, open_sealed, split
 from cache.keys import CacheKeys
 from cache.partition import Partition
+from cache.store import SKEW_S
 from contract.result import CacheOutcome, Execution, Limits, ResultDocument
 
 MissReason = Literal["absent", "expired", "too_old", "too_large", "integrity", "unavailable", "off"]
-SKEW_S: Final = 5.0
+MISS_REASONS: Final[tuple[MissReason, ...]] = tuple(reason for reason in get_args(MissReason) if reason != "off")
+"""Those of a lookup that was made: what is counted, told and measured."""
 _log = logging.getLogger("dataset_agent.cache")
 
 

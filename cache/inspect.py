@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from cache.entry import EntryError, Header, is_proven, read_header
 from cache.family import INDEX
+from cache.found import MISS_REASONS
 from cache.keys import CacheKeys
 from cache.partition import HIDDEN, parse_key
 from cache.store import CacheStore, StoredEntry
 from contract.scope import Sensitivity
-
-MISS_REASONS: Final = ("absent", "expired", "too_old", "too_large", "integrity", "unavailable")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 
 from cache.encoding import encode
 from cache.keys import CacheKeys
+from cache.store import SKEW_S
 
-SKEW_S: Final = 5.0
-"""By so much the clocks of two machines may differ."""
 _MARK: Final = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9]{1,15})\.([0-9a-f]{32})")
 
 

@@ -24,12 +24,11 @@ from cache.breaker import Breaker
 from cache.encoding import NotEncodable, encode
 from cache.memo_keys import MemoKeys
 from cache.partition import KEY_PREFIX
-from cache.store import CacheStore, StoreUnavailable
+from cache.store import SKEW_S, CacheStore, StoreUnavailable
 
 MAX_RECENT: Final = 64
 MAX_RECORD_BYTES: Final = 8_192
 MAX_RECENT_BYTES: Final = 64 * 1_024
-SKEW_S: Final = 5.0
 _PAD: Final = 512
 _MAGIC: Final = b"dsmm1"
 _NONCE: Final = 12

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 MARK_CHARS: Final = 256
+SKEW_S: Final = 5.0
+"""By so much the clocks of two machines that share a store may differ."""
 
 
 class StoreUnavailable(Exception):

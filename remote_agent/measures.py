@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import Final
 
+from cache.found import MISS_REASONS
 from contract.result import CacheOutcome
 from contract.verdict import Decision, Reason
 from metrics.common import OUTCOME_OF, OUTCOMES, build_info
@@ -76,20 +77,7 @@ LOOKUPS: Final = Metric.by(
     Kind.COUNTER,
     "What lookups found, and results that were kept or refreshed, without restricted capabilities.",
     "event",
-    (
-        "hit",
-        "derived",
-        "stale",
-        "absent",
-        "expired",
-        "too_old",
-        "too_large",
-        "integrity",
-        "unavailable",
-        "kept",
-        "refreshed",
-        "refresh_failed",
-    ),
+    ("hit", "derived", "stale", *MISS_REASONS, "kept", "refreshed", "refresh_failed"),
 )
 FLIGHTS: Final = Metric.by(
     f"{_P}_single_flight",

@@ -16,10 +16,10 @@ from redis import Redis
 from cache.breaker import Breaker
 from cache.flight import Flights, nothing
 from cache.keys import CacheKeys
-from cache.lead import SKEW_S, Mark, Watch, mark, read_mark
+from cache.lead import Mark, Watch, mark, read_mark
 from cache.result_cache import Hit, ResultCache
 from cache.sqlite_store import SqliteStore
-from cache.store import CacheStore
+from cache.store import SKEW_S, CacheStore
 from tests.authority_builder import NOW, make_authority
 from tests.cache.cache_builder import PATIENCE_S, make_document, make_execution, make_intent
 
