@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from contract.errors import Component
 from contract.key_ring import sign_with, waits
+from contract.shared_look import SharedLook
 from contract.telemetry import quiet_content_loggers
 from contract.verdict import Verdict
 from control_plane.descriptor import DatasetDescriptor
@@ -218,6 +219,7 @@ def _authenticator(service: Service) -> Authenticate:
 
 def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
     service = lifecycle.service
+    look = SharedLook(lifecycle.readiness)
 
     @app.get("/.well-known/agent-card.json")
     async def agent_card(request: Request) -> Response:
@@ -238,5 +240,5 @@ def _add_public_routes(app: FastAPI, lifecycle: Lifecycle) -> None:
 
     @app.get("/readyz")
     async def readyz() -> Response:
-        ready, report = await lifecycle.readiness()
+        ready, report = await look()
         return JSONResponse(report | lifecycle.siblings.told, status_code=200 if ready else 503)

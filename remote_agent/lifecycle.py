@@ -232,7 +232,7 @@ class Lifecycle:
         }
         try:
             await self.service.state.health()
-            self.service.ledger.health()
+            await asyncio.to_thread(self.service.ledger.health)  # it may lie on a server
         except (NotGranted, DatasetAgentError) as error:
             log.error("not ready: %s", error.message)
             return False, report | {"status": "unready"}

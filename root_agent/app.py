@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError, fault_of_status
+from contract.shared_look import SharedLook
 from contract.tracing import take_in
 from contract.verdict import NotGranted
 from grants.key_sets import CACHE_CONTROL, issuer_key_set
@@ -106,16 +107,11 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
+    look = SharedLook(lambda: _readiness(service))
+
     @app.get("/readyz")
     async def readyz() -> JSONResponse:
-        try:
-            service.ledger.health()
-        except NotGranted as problem:
-            return JSONResponse({"status": "unready", "ledger": problem.message}, status_code=503)
-        people = service.identity_provider
-        if people is not None and not people.available(service.clock()):
-            return JSONResponse({"status": "unready", "identity_provider": "its keys cannot be read"}, 503)
-        return JSONResponse({"status": "ready", "policy_version": service.world.policy_version})
+        return JSONResponse(*await look())
 
     @app.exception_handler(DatasetAgentError)
     async def fault(_: Request, error: DatasetAgentError) -> JSONResponse:
@@ -141,6 +137,18 @@ def build_app(service: Service, *, max_body_bytes: int) -> FastAPI:
         return _failed(error)
 
     return app
+
+
+async def _readiness(service: Service) -> tuple[dict[str, str], int]:
+    """What anybody may read, and its status."""
+    try:
+        await asyncio.to_thread(service.ledger.health)  # it may lie on a server
+    except NotGranted as problem:
+        return {"status": "unready", "ledger": problem.message}, 503
+    people = service.identity_provider
+    if people is not None and not people.available(service.clock()):
+        return {"status": "unready", "identity_provider": "its keys cannot be read"}, 503
+    return {"status": "ready", "policy_version": service.world.policy_version}, 200
 
 
 def _trace_door(service: Service) -> list[Middleware]:

@@ -268,6 +268,21 @@ async def test_without_a_ledger_it_is_not_ready(client: httpx.AsyncClient, world
     assert (unready.status_code, unready.json()["status"]) == (503, "unready")
 
 
+async def test_strangers_who_ask_at_once_share_what_the_ledger_says(
+    client: httpx.AsyncClient, world: RootWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, inner = [], world.service.ledger.health
+
+    def health() -> None:
+        looks.append(1)
+        inner()
+
+    monkeypatch.setattr(world.service.ledger, "health", health)
+    replies = await asyncio.gather(*(client.get("/readyz") for _ in range(60)))
+    assert {reply.status_code for reply in replies} == {200}
+    assert len(looks) < 15
+
+
 async def test_one_call_is_enough_for_a_command(world: RootWorld) -> None:
     answer = await ask(world.service, world.token("process_engineer"), question=QUESTION)
     assert answer.document is not None
