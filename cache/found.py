@@ -13,7 +13,7 @@ from cache.store import SKEW_S
 from contract.result import CacheOutcome, Execution, Limits, ResultDocument
 
 MissReason = Literal["absent", "expired", "too_old", "too_large", "integrity", "unavailable", "off"]
-MISS_REASONS: Final[tuple[MissReason, ...]] = tuple(reason for reason in get_args(MissReason) if reason != "off")
+MISS_REASONS: Final[tuple[str, ...]] = tuple(reason for reason in get_args(MissReason) if reason != "off")
 """Those of a lookup that was made: what is counted, told and measured."""
 _log = logging.getLogger("dataset_agent.cache")
 
