@@ -10,6 +10,8 @@ _REMOTE: Final = "remote_agent/plugin.py"
 _ROOT: Final = "root_agent/plugin.py"
 _ASK: Final = "root_agent/ask.py"
 _VEIL: Final = "root_agent/veil.py"
+_DECISIONS: Final = "root_agent/decisions.py"
+_THEIRS: Final = "self._by_name.get(((person.issuer, person.subject), decision_id))"
 _NO_GRANT: Final = "if admitted is None:\n            return blocked("
 _ROOT_TOOL: Final = "if type(tool) is not McpTool:"
 
@@ -42,6 +44,11 @@ WALLS: Final = (
     Text(_ASK, "a plan of another call than was admitted", "if planned.call.raw != bytes_of(target.call, planned.tool):", "if False:"),
     Text(_ASK, "a plan of what was not admitted", " or asking.verdict is not Verdict.GRANTED:", ":"),
     Text(_ASK, "a result that is older than was asked for", "if max_age_s is not None and ", "if False and "),
+    Text(_ASK, "a grant that outlives who asks", "ttl=life,", "ttl=service.root_ttl,"),
+    Text("root_agent/identity.py", "a grant that rests on a token that ended", "math.floor(min(self.until, now + most))", "math.floor(now + most)"),
+    Text("root_agent/results_relay.py", "who fetches, by a token of now", "answer = replace(answer, asking=replace(answer.asking, person=person))", "pass"),
+    Text(_DECISIONS, "a decision about somebody else", _THEIRS, "next((found for (_, name), found in self._by_name.items() if name == decision_id), None)"),
+    Text(_DECISIONS, "whose decisions are forgotten", "self._forget(next(iter(theirs)))", "self._forget(next(iter(self._kept)))"),
     Text(_VEIL, "a dataset that is there", "if veiled:", "if False:"),
     Text(_VEIL, "what a hidden dataset takes", "return (asking if asking.target is None else replace(asking, target=said)), decision", "return asking, decision"),
     Text(_VEIL, "the bounds of a hidden period", "Target(asking.wanted.call or call, None, None)", "Target(call, None, None)"),
