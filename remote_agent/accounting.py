@@ -16,10 +16,11 @@ from evidence.checkpoint import Receipt
 from evidence.statement import Draft, Invocation, draft
 from remote_agent.cancelling import past_cancelling
 from remote_agent.limits import judged
-from remote_agent.outcome import Answer, BoundCall, Found, Request, Supplied, Trail
+from remote_agent.outcome import Answer, BoundCall, Found, Request, Supplied
 from remote_agent.service import Service
 from remote_agent.steps import Step, timed
 from remote_agent.traced import traced
+from remote_agent.trail import Trail
 
 log = logging.getLogger(__name__)
 

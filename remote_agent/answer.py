@@ -51,7 +51,7 @@ from remote_agent.deciding import admit, person, policy_of, recheck
 from remote_agent.derived import derive
 from remote_agent.hop import delegate
 from remote_agent.limits import inline_limits, young_enough
-from remote_agent.outcome import Answer, BoundCall, Execute, Found, Request, RunIds, Supplied, Trail
+from remote_agent.outcome import Answer, BoundCall, Execute, Found, Request, RunIds, Supplied
 from remote_agent.proposal import half_call_json
 from remote_agent.quotas import executing, limit
 from remote_agent.refresh import refresh_later
@@ -61,6 +61,7 @@ from remote_agent.reuse import intent_of, keep, reusable, stale_s
 from remote_agent.review import reviewed, still_waiting, use, with_approval
 from remote_agent.service import ServedDataset, Service, World
 from remote_agent.steps import Step, timed, timed_at_once
+from remote_agent.trail import Trail
 from remote_agent.underway import Underway
 
 

@@ -16,8 +16,9 @@ from remote_agent.accounting import accountable, record
 from remote_agent.answer import verify
 from remote_agent.card import only
 from remote_agent.deciding import person
-from remote_agent.outcome import Answer, Request, Trail
+from remote_agent.outcome import Answer, Request
 from remote_agent.service import Service, World
+from remote_agent.trail import Trail
 
 DISCOVER = Operation("discover")
 

@@ -17,10 +17,11 @@ from remote_agent.accounting import accountable, describe, record, seal
 from remote_agent.answer import bind, release, spend, verify
 from remote_agent.deciding import admit, recheck
 from remote_agent.limits import young_enough
-from remote_agent.outcome import Answer, BoundCall, Request, Trail
+from remote_agent.outcome import Answer, BoundCall, Request
 from remote_agent.review import check_approver
 from remote_agent.service import Service
 from remote_agent.standing import same_rows
+from remote_agent.trail import Trail
 from remote_agent.underway import Underway
 
 

@@ -22,10 +22,11 @@ from remote_agent.accounting import accountable, record
 from remote_agent.answer import verify
 from remote_agent.card import only
 from remote_agent.deciding import admission_request, person
-from remote_agent.outcome import Answer, Request, Trail
+from remote_agent.outcome import Answer, Request
 from remote_agent.proposal import offer_json, proposal_json
 from remote_agent.review import still_waiting
 from remote_agent.service import Service, World
+from remote_agent.trail import Trail
 from remote_agent.underway import Underway
 
 Discuss = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]

@@ -24,10 +24,11 @@ from remote_agent.accounting import record, to_outcome
 from remote_agent.cancelling import past_cancelling
 from remote_agent.deciding import policy_of, readmit, recheck
 from remote_agent.limits import inline_limits
-from remote_agent.outcome import Answer, BoundCall, Execute, Request, Trail
+from remote_agent.outcome import Answer, BoundCall, Execute, Request
 from remote_agent.results import collect
 from remote_agent.reuse import intent_of, keep, reusable
 from remote_agent.service import Service
+from remote_agent.trail import Trail
 
 _RAN: Final = CacheOutcome("MISS")
 

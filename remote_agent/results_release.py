@@ -36,7 +36,7 @@ from remote_agent.deciding import admit, person, policy_of
 from remote_agent.limits import young_enough
 from remote_agent.outcome import BoundCall, Request
 from remote_agent.results_range import Span, Unsatisfiable, span_of
-from remote_agent.results_trail import Trail
+from remote_agent.results_trail import ReleaseTrail
 from remote_agent.review import check_approver
 from remote_agent.service import Service, World
 from remote_agent.spool import Held, owner_of
@@ -85,7 +85,7 @@ async def fetch(request: Request, wanted: Wanted, service: Service) -> Release |
 
     Only cancellation leaves as an exception; it is recorded.
     """
-    trail = Trail(request)
+    trail = ReleaseTrail(request)
     about.set(trail)
     with tracing("fetch") as span:
         try:
@@ -95,7 +95,7 @@ async def fetch(request: Request, wanted: Wanted, service: Service) -> Release |
             span.tell(**trail.ids())
 
 
-async def _fetched(trail: Trail, wanted: Wanted, service: Service) -> Release | Withheld:
+async def _fetched(trail: ReleaseTrail, wanted: Wanted, service: Service) -> Release | Withheld:
     files = ExitStack()
     try:
         service.ledger.expect(arrival_of(trail.request), trail.request.on_behalf_of or ())
@@ -113,7 +113,7 @@ async def _fetched(trail: Trail, wanted: Wanted, service: Service) -> Release | 
         return await _withheld(NotGranted(Reason.EXECUTION_FAILED, "the dataset agent failed"), trail, service)
 
 
-async def _opened(trail: Trail, files: ExitStack, wanted: Wanted, service: Service) -> Release:
+async def _opened(trail: ReleaseTrail, files: ExitStack, wanted: Wanted, service: Service) -> Release:
     request, world, now = trail.request, service.world, service.clock()
     trail.grant = grant = await verify(request, service, now)
     held = service.spool.find(request.operation.task or "", owner_of(grant))
@@ -158,7 +158,7 @@ def _check_terms(held: Held, authority: Authority, world: World) -> None:
         )
 
 
-def _span(trail: Trail, wanted: Wanted, result: StoredResult) -> Span:
+def _span(trail: ReleaseTrail, wanted: Wanted, result: StoredResult) -> Span:
     try:
         return span_of(wanted.ranges if wanted.same_as in (None, result.digest) else None, result.size)
     except Unsatisfiable as error:
@@ -186,7 +186,7 @@ async def _to_its_end(work: Coroutine[Any, Any, bytes]) -> bytes:
         raise
 
 
-async def _withheld(stop: NotGranted, trail: Trail, service: Service) -> Withheld:
+async def _withheld(stop: NotGranted, trail: ReleaseTrail, service: Service) -> Withheld:
     decision = stop.decision(service.world.policy_version)
     service.measures.decided(decision)
     size = trail.held.result.size if trail.unsatisfiable and trail.held else None
@@ -202,7 +202,7 @@ class Release:
 
     def __init__(
         self,
-        trail: Trail,
+        trail: ReleaseTrail,
         held: Held,
         authority: Authority,
         span: Span,

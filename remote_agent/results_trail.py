@@ -16,7 +16,7 @@ from remote_agent.spool import Held
 
 
 @dataclass(slots=True)
-class Trail:
+class ReleaseTrail:
     """What is known so far of one request for a result; it becomes its rows."""
 
     request: Request

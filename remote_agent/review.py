@@ -23,8 +23,9 @@ from queries.bind import Bound
 from remote_agent.accounting import refuse
 from remote_agent.approvers_revoked import check_not_revoked
 from remote_agent.cancelling import past_cancelling
-from remote_agent.outcome import Answer, BoundCall, Request, Trail
+from remote_agent.outcome import Answer, BoundCall, Request
 from remote_agent.service import Service
+from remote_agent.trail import Trail
 
 Path = Callable[[], Awaitable[Answer]]
 AskBack = Callable[[BoundCall, Trail, Service], Awaitable[Answer]]

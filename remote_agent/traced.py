@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from contract.tracing import tracing
-from remote_agent.outcome import Answer, Trail
+from remote_agent.outcome import Answer
+from remote_agent.trail import Trail
 
 
 async def traced(name: str, work: Awaitable[Answer], trail: Trail) -> Answer:

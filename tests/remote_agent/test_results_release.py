@@ -21,7 +21,7 @@ from remote_agent.measures import Measures
 from remote_agent.outcome import Request
 from remote_agent.results_range import span_of
 from remote_agent.results_release import Broken, Release
-from remote_agent.results_trail import Trail
+from remote_agent.results_trail import ReleaseTrail
 from remote_agent.service import Service
 from remote_agent.spool import Held, Terms
 from remote_agent.spool_file import CHUNK, ChunkReader, ChunkWriter
@@ -71,7 +71,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     told = StoredResult("task-1", "", ARROW_MEDIA_TYPE, sealed.digest, sealed.size, 1, False, "", float(NOW))
     held = Held(sealed, told, Terms(authority, "e" * 64), released=True)
     request = Request(client=ROOT, operation=Operation(GET_RESULTS, task="task-1"), grants=(), trace_id="0" * 32)
-    trail, made = Trail(request, held=held, authority=authority), Stage()
+    trail, made = ReleaseTrail(request, held=held, authority=authority), Stage()
     service = SimpleNamespace(
         state=SimpleNamespace(recheck=made.ask),
         ledger=SimpleNamespace(append_async=made.append),
