@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import tomllib
@@ -94,3 +95,6 @@ def test_one_version_is_told_everywhere() -> None:
     assert dataset_agent.__version__ == version
     assert f"\n## [{version}]" in changelog
     assert f"image: dataset-agent:{version}\n" in compose
+    manifests = (ROOT / "deploy" / "kubernetes.yaml").read_text(encoding="utf-8")
+    assert set(re.findall(r"image: dataset-agent:(\S+)", manifests)) == {version}
+    assert json.loads((ROOT / "agent_card.json").read_text(encoding="utf-8"))["version"] == version
