@@ -10,12 +10,13 @@ _SPOOL: Final = "remote_agent/spool.py"
 _SPOOLED: Final = "remote_agent/spool_file.py"
 _SHARES: Final = "remote_agent/spool_shares.py"
 _FOLDER: Final = "remote_agent/spool_folder.py"
+_OWNERS: Final = "remote_agent/owners.py"
 _OWNER: Final = "return grant.client, grant.issuer, grant.tenant, grant.subject"
 _KEPT: Final = (
-    Text(_SPOOL, "another agent's result", _OWNER, 'return "", grant.issuer, grant.tenant, grant.subject'),
-    Text(_SPOOL, "a result of another issuer", _OWNER, 'return grant.client, "", grant.tenant, grant.subject'),
-    Text(_SPOOL, "a result of another tenant", _OWNER, 'return grant.client, grant.issuer, "", grant.subject'),
-    Text(_SPOOL, "another person's result", _OWNER, 'return grant.client, grant.issuer, grant.tenant, ""'),
+    Text(_OWNERS, "another agent's result", _OWNER, 'return "", grant.issuer, grant.tenant, grant.subject'),
+    Text(_OWNERS, "a result of another issuer", _OWNER, 'return grant.client, "", grant.tenant, grant.subject'),
+    Text(_OWNERS, "a result of another tenant", _OWNER, 'return grant.client, grant.issuer, "", grant.subject'),
+    Text(_OWNERS, "another person's result", _OWNER, 'return grant.client, grant.issuer, grant.tenant, ""'),
     Text(_SHARES, "a spool that one agent fills", "{0: 1, 1: 2, 4: 4}", "{0: 1, 4: 4}"),
     Text(_SHARES, "an agent's part that one person fills", "{0: 1, 1: 2, 4: 4}", "{0: 1, 1: 2}"),
     Text(_SPOOL, "what expired and nobody asks for", "        self._sweep_later()\n", ""),

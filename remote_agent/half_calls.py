@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from contract.call import Call
-from remote_agent.running import Owner
+from remote_agent.owners import Owner
 
 LIFE_S: Final = 600.0
 """How long a person has to say what is missing."""

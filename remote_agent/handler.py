@@ -55,10 +55,11 @@ from remote_agent.incoming import (
     require_extension,
 )
 from remote_agent.outcome import Answer, Request
+from remote_agent.owners import Owner, owner_of
 from remote_agent.proposal import call_of
 from remote_agent.protocol import NoPushNotifications, NotNow
 from remote_agent.recalling import NoRecall, Recall, WaitingTasks, review_of
-from remote_agent.running import Faulty, Owner, Running, owner_of
+from remote_agent.running import Faulty, Running
 from remote_agent.siblings import Siblings
 from remote_agent.siblings_tasks import listed
 from remote_agent.tasks import TaskMemory
@@ -341,4 +342,4 @@ async def _whole(running: Running) -> TaskJson:
 
 def _owner(answer: Answer, caller: Caller) -> Owner:
     """A task belongs to the verified person; without one, to the agent alone."""
-    return caller.owner if answer.grant is None else owner_of(caller.agent, answer.grant)
+    return caller.owner if answer.grant is None else owner_of(answer.grant)

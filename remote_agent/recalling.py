@@ -17,8 +17,8 @@ from approvals.approval import Approval, State
 from approvals.book import Kept
 from contract.extension import REVIEW_KEY
 from contract.verdict import NotGranted
+from remote_agent.owners import Owner
 from remote_agent.review import review_json
-from remote_agent.running import Owner
 from remote_agent.service import Service
 from remote_agent.siblings import Siblings
 from remote_agent.tasks import TaskMemory
@@ -107,7 +107,7 @@ def review_of(task: Task) -> Mapping[str, Any] | None:
 
 
 def _owner_of(approval: Approval) -> Owner:
-    """As ``remote_agent.running.owner_of`` names the owner of a task under a grant."""
+    """As ``remote_agent.owners.owner_of`` names the owner of a task under a grant."""
     who = approval.requester
     return who.client, who.issuer, who.tenant, who.subject
 

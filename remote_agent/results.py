@@ -26,11 +26,11 @@ from queries.encode import ResultInvalid
 from queries.result_writer import result_writer
 from remote_agent.cancelling import past_cancelling
 from remote_agent.outcome import BoundCall, Supplied
+from remote_agent.owners import Owner
 from remote_agent.results_stored import ResultShape, stored_result
 from remote_agent.service import Service
 from remote_agent.spool import Terms, Writing, too_large
 from remote_agent.spool_file import Sealed
-from remote_agent.spool_shares import Owner
 from remote_agent.standing import check_call
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from contract.result import ResultDocument, StoredResult
 from contract.verdict import NotGranted
 from remote_agent.cancelling import past_cancelling
 from remote_agent.outcome import BoundCall, Found
+from remote_agent.owners import Owner
 from remote_agent.results_stored import ResultShape, stored_result
 from remote_agent.service import Service
 from remote_agent.spool import Spool, Terms, Writing
 from remote_agent.spool_file import Sealed
-from remote_agent.spool_shares import Owner
 
 log = logging.getLogger(__name__)
 

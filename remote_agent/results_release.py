@@ -35,11 +35,12 @@ from remote_agent.cancelling import past_cancelling
 from remote_agent.deciding import admit, person, policy_of
 from remote_agent.limits import young_enough
 from remote_agent.outcome import BoundCall, Request
+from remote_agent.owners import owner_of
 from remote_agent.results_range import Span, Unsatisfiable, span_of
 from remote_agent.results_trail import ReleaseTrail
 from remote_agent.review import check_approver
 from remote_agent.service import Service, World
-from remote_agent.spool import Held, owner_of
+from remote_agent.spool import Held
 from remote_agent.spool_file import CHUNK, ChunkReader, Damaged
 
 log = logging.getLogger(__name__)

@@ -7,16 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from contract.grant import VerifiedGrant
 from contract.progress import Progress
 from contract.verdict import NotGranted, Reason
 from remote_agent.outcome import Answer
+from remote_agent.owners import Owner, owner_of
 from remote_agent.underway import Underway
 from remote_agent.wire import TaskJson
 
 log = logging.getLogger(__name__)
-
-Owner = tuple[str, ...]
 
 MAX_WATCHERS: Final = 64
 """For one task: each is a connection that is held open."""
@@ -61,7 +59,7 @@ class Running:
     def owner(self) -> Owner:
         """The verified person with the client agent; until there is one, whoever the client named."""
         grant = self.underway.grant
-        return self.sender if grant is None else owner_of(self.sender[0], grant)
+        return self.sender if grant is None else owner_of(grant)
 
     @property
     def has_failed(self) -> bool:
@@ -171,11 +169,6 @@ class Watched:
 
     async def __aexit__(self, *_: object) -> None:
         await self._running.unwatch()
-
-
-def owner_of(agent: str, grant: VerifiedGrant) -> Owner:
-    """The client agent together with the person of a verified grant."""
-    return agent, grant.issuer, grant.tenant, grant.subject
 
 
 def _note(work: asyncio.Task[TaskJson], ended: Callable[[], None]) -> None:

@@ -18,8 +18,9 @@ from functools import partial
 from typing import Final
 
 from contract.sqlite_founding import in_turn
+from remote_agent.owners import Owner
 from remote_agent.siblings import Siblings
-from remote_agent.spool_shares import MakeRoom, Owner, bound_of, holders_of, own_room
+from remote_agent.spool_shares import MakeRoom, bound_of, holders_of, own_room
 
 log = logging.getLogger(__name__)
 

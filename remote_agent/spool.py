@@ -22,13 +22,13 @@ from typing import Final
 from approvals.book import Approved
 from contract.authority import Authority
 from contract.errors import Category, Component, DatasetAgentError
-from contract.grant import VerifiedGrant
 from contract.result import StoredResult
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
+from remote_agent.owners import Owner, owner_of
 from remote_agent.spool_file import ChunkReader, ChunkWriter, Sealed, stored_size
 from remote_agent.spool_folder import ProcessFolder
-from remote_agent.spool_shares import MakeRoom, Owner, own_room
+from remote_agent.spool_shares import MakeRoom, own_room
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +52,6 @@ class Terms:
     @property
     def owner(self) -> Owner:
         return owner_of(self.authority.grant)
-
-
-def owner_of(grant: VerifiedGrant) -> Owner:
-    """The client agent and the person."""
-    return grant.client, grant.issuer, grant.tenant, grant.subject
 
 
 @dataclass(slots=True)

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
-Owner = tuple[str, str, str, str]
-"""Client agent, issuer, tenant, subject."""
+from remote_agent.owners import Owner
 
 _PARTS: Final = {0: 1, 1: 2, 4: 4}
 """Everybody has all of it, one client agent at most a half, one person who comes by it a quarter."""

@@ -12,7 +12,7 @@ import orjson
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState, TaskStatus
 
 from remote_agent.door import without_rows
-from remote_agent.running import Owner
+from remote_agent.owners import Owner
 from remote_agent.wire import TaskJson, task_of
 
 MAX_AGENT_BYTES: Final = 64 * 2**20

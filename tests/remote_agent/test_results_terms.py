@@ -10,9 +10,10 @@ import pytest
 from contract.result import StoredResult
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
+from remote_agent.owners import owner_of
 from remote_agent.results_release import _check_terms, _standing
 from remote_agent.service import World
-from remote_agent.spool import Held, Terms, owner_of
+from remote_agent.spool import Held, Terms
 from remote_agent.spool_file import Sealed
 from tests.authority_builder import REMOTE, make_authority
 

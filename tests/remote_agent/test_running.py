@@ -27,7 +27,8 @@ from remote_agent.cancelling import past_cancelling
 from remote_agent.door import tell
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.outcome import Answer, Request
-from remote_agent.running import Faulty, Owner, Running
+from remote_agent.owners import Owner
+from remote_agent.running import Faulty, Running
 from remote_agent.tasks import TaskMemory
 from remote_agent.underway import Underway
 from remote_agent.wire import TaskJson

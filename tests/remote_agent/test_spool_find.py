@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from contract.verdict import NotGranted, Reason
+from remote_agent.owners import Owner
 from remote_agent.spool import Spool
-from remote_agent.spool_shares import Owner
 from tests.remote_agent.test_spool import kept
 
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.verdict import NotGranted, Reason
+from remote_agent.owners import Owner
 from remote_agent.spool import MAX_READERS, Spool
 from remote_agent.spool_file import CHUNK
-from remote_agent.spool_shares import Owner, Shares
+from remote_agent.spool_shares import Shares
 from tests.remote_agent.test_spool import kept, spool_at
 
 ANN: Owner = ("urn:agent:a", "i", "t", "ann")
