@@ -27,7 +27,7 @@ def show(answer: Answer, shown: dict[str, Any], *, principal: str, limit: int, i
     note(verdict_line(answer, shown))
     if in_words and shown["capability"] and not (shown["missing"] and answer.verdict is Verdict.INDETERMINATE):
         note(f"read as: {_call_read(shown)}")
-    if shown["unasked"]:
+    if shown["unasked"] and [one["reason"] for one in shown["unasked"]] != [shown["reason"]]:  # else it was just said
         away = ", ".join(f"{one['agent']} ({one['reason']})" for one in shown["unasked"])
         note(f"  could not be asked, so that nothing of theirs is in this: {away}")
     if answer.document is None:

@@ -83,7 +83,7 @@ async def interpret_intent(asking: Asking, service: Service) -> Asking:
 async def discover_datasets(asking: Asking, service: Service) -> Asking:
     """What verified cards offer, and of that what this person may use, before it is cut to a few."""
     asking = await catalogued(asking, service)
-    if asking.principal is None or asking.wanted.question is None:
+    if asking.stop is not None or asking.principal is None or asking.wanted.question is None:
         return asking
     catalogue = await service.finder.over(asking.offered)
     world = asking.world_in(service)
@@ -245,6 +245,8 @@ async def readmit(asking: Asking, service: Service) -> Asking:
     if fresh.stop is not None:  # the directory knows them no more
         return fresh
     fresh = await catalogued(fresh, service)
+    if fresh.stop is not None:
+        return fresh
     fresh = replace(fresh, target=with_missing(target_of(fresh, asking.target.call)))
     fresh = await take(evaluate_admission, fresh, service)
     return await take(plan, fresh, service) if fresh.verdict is Verdict.GRANTED else fresh

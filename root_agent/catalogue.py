@@ -36,8 +36,8 @@ async def catalogued(asking: Asking, service: Service) -> Asking:
     """The asking with what is offered now, and with those whose card could not be had.
 
     A question is read over all agents; of a call whose dataset is listed for one, only that
-    one and those that complete it are asked for their cards. Raises ``NotGranted`` where
-    nothing can be asked at all, with the first agent's reason.
+    one and those that complete it are asked for their cards. It is stopped where nothing can be
+    asked at all, with the first agent's reason. Raises ``NotGranted`` where nobody that can be asked is to be asked directly.
     """
     call = asking.target.call if asking.target else asking.wanted.call
     found = await (found_for(call.dataset, call.capability, service) if call else _found_by_all(service))
@@ -47,7 +47,8 @@ async def catalogued(asking: Asking, service: Service) -> Asking:
     problems = tuple(item.problem for item in found if item.problem is not None)
     if not offered and problems:
         first = problems[0].decision
-        raise NotGranted(first.reason, first.rationale)
+        stop = NotGranted(first.reason, first.rationale).decision(asking.world_in(service).policy_version)
+        return replace(asking, unavailable=problems).stopped(stop)
     if not offered and indirect:
         raise stranger(indirect[0])
     return replace(asking, offered=offered, indirect=indirect, unavailable=problems)

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import httpx
 import pytest
@@ -228,6 +229,28 @@ async def test_an_agent_that_cannot_be_reached_is_named_and_the_others_answer(
     await root.close()
     assert answer.verdict is Verdict.GRANTED
     assert to_json(answer)["unasked"] == [{"agent": OTHER_ID, "reason": "REMOTE_UNREACHABLE"}]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"question": QUESTION},
+        {"call": {"dataset": "nobody-serves-it", "capability": "search", "arguments": {}}},
+    ],
+    ids=["question", "call"],
+)
+async def test_where_none_can_be_reached_each_is_named(
+    world: RootWorld, other_server: AgentServer, asked: dict[str, Any]
+) -> None:
+    two(world, other_server, url="http://127.0.0.1:9")
+    world.service.agents = tuple((agent, "http://127.0.0.1:9") for agent, _ in world.service.agents)
+    root = RootAgent(world.service)
+    answer = await root.ask(world.token("process_engineer"), **asked)
+    await root.close()
+    told = to_json(answer)
+    assert (told["verdict"], told["reason"], told["discovery"]) == ("INDETERMINATE", "REMOTE_UNREACHABLE", {})
+    assert told["unasked"] == [{"agent": name, "reason": "REMOTE_UNREACHABLE"} for name in (AGENT_ID, OTHER_ID)]
+    assert world.service.ledger.size == 1
 
 
 async def test_a_slow_agent_is_waited_for_within_the_budget_only_and_is_there_for_a_later_question(
