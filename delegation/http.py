@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
+from contract import address
+from contract.address import is_loopback
 from contract.canonical import InvalidJson, check_shape
 from contract.settings import Settings
 
@@ -27,7 +28,6 @@ MAX_EVENTS: Final = 256
 _LONGEST_WAIT_S: Final = 86_400
 _OVERHEAD: Final = 2**20
 _AT_ONCE: Final = 64 * 1024
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _BOUNDS: Final = "dataset_agent.bounds"
 
 
@@ -217,14 +217,14 @@ def checked_url(url: str, *, private_network: bool) -> str:
     ``UnsafeAddress``.
     """
     parts = _split(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and (private_network or _is_loopback(parts.hostname or ""))):
+    if parts.scheme == "https" or (parts.scheme == "http" and (private_network or is_loopback(parts.hostname or ""))):
         return url.rstrip("/")
     raise UnsafeAddress("use https, or http on loopback (DATASET_AGENT_PRIVATE_NETWORK allows http elsewhere)")
 
 
 def same_origin(left: str, right: str) -> bool:
     """Whether two addresses share scheme, host and port (RFC 6454)."""
-    return _origin(_split(left)) == _origin(_split(right))
+    return address.same_origin(_split(left), _split(right))
 
 
 def _split(url: str) -> SplitResult:
@@ -237,16 +237,3 @@ def _split(url: str) -> SplitResult:
     if not parts.hostname or parts.username is not None or parts.fragment or parts.query:
         raise UnsafeAddress("an agent's address is scheme, host, port and path only")
     return parts
-
-
-def _origin(parts: SplitResult) -> tuple[str, str, int | None]:
-    return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme)
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -96,9 +96,9 @@ _HTTP: Final = "delegation/http.py"
 _READER: Final = "delegation/reply_reader.py"
 _FOREIGN: Final = (
     Text(_HTTP, "a redirect that is followed", "follow_redirects=False", "follow_redirects=True"),
-    Text(_HTTP, "a grant in the clear", "(private_network or _is_loopback(parts.hostname or \"\"))", "True"),
-    Text(_HTTP, "two ports that are one", "parts.port or _DEFAULT_PORTS.get(parts.scheme)", "parts.port"),
-    Text(_HTTP, "another host", '(parts.hostname or "").lower(), ', '"", '),
+    Text(_HTTP, "a grant in the clear", "(private_network or is_loopback(parts.hostname or \"\"))", "True"),
+    Text("contract/address.py", "two ports that are one", "parts.port or _PORTS.get(parts.scheme)", "parts.port"),
+    Text("contract/address.py", "another host", '(parts.hostname or "").lower(), ', '"", '),
     Text(_HTTP, "the body of an error", '    if not response.is_success:\n        return b""\n', ""),
     Text(_HTTP, "bounds of another request", "isinstance(asked, Bounds) else self._bounds", "isinstance(asked, int) else self._bounds"),
     Text(_READER, "a line that begins another", 'char if char.isprintable() else " "', "char"),
