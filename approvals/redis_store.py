@@ -15,25 +15,17 @@ import hashlib
 import json
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from approvals.store import MOST, MOST_OF_ONE, Held, StoreUnavailable, check_successor
+from contract.redis_server import RedisServer
 
-T = TypeVar("T")
 BUDGET_S: Final = 1.0
 _MEMBERS: Final = {"id", "task", "owner", "version", "until", "sealed"}
 _FAULTS: Final = (RedisError, OSError, ValueError, TypeError, KeyError)  # TimeoutError is an OSError
-
-
-class RedisServer(Protocol):
-    """Whoever holds the key now, and the way to it (``grants.state_server.StateServer`` is one)."""
-
-    async def ask(self, question: Callable[[Redis], Awaitable[T]]) -> T: ...
-
-    async def close(self) -> None: ...
 
 
 def hash_of(agent_id: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from contract.redis_server import RedisServer
 from contract.settings import Settings
 from quota.limiter import Limiter, Quota
 from quota.rate import Rate
-from quota.redis_store import RedisQuotas, RedisServer
+from quota.redis_store import RedisQuotas
 from quota.sqlite_store import SqliteQuotas
 from quota.store import QuotaStore
 

@@ -6,17 +6,16 @@ The account needs ``EVAL GET SET ZADD ZCARD ZREM ZREMRANGEBYSCORE ZSCORE PEXPIRE
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, Final, cast
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from contract.errors import DatasetAgentError
+from contract.redis_server import RedisServer
 from quota.rate import Rate, Taken
 from quota.store import BUDGET_S, Room, StoreUnavailable
 
-T = TypeVar("T")
 _PREFIX: Final = "{dataset-agent}:quota:1:"
 _FAULTS: Final = (RedisError, OSError, ValueError, TypeError, DatasetAgentError)  # TimeoutError is an OSError
 
@@ -58,14 +57,6 @@ for at = 1, #KEYS do redis.call('ZREM', KEYS[at], ARGV[1]) end
 return 0
 """
 _KEPT_MS: Final = 600_000
-
-
-class RedisServer(Protocol):
-    """Whoever holds the key now, and the way to it (``grants.state_server.StateServer`` is one)."""
-
-    async def ask(self, question: Callable[[Redis], Awaitable[T]]) -> T: ...
-
-    async def close(self) -> None: ...
 
 
 class RedisQuotas:
