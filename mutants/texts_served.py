@@ -68,7 +68,8 @@ _SPOKEN: Final = (
     Text(_DOOR, "a message for another person", f"{_BEHALF}        operation=operation,\n", "        operation=operation,\n"),
     Text(_DOOR, "a task that is followed for another person", f"{_BEHALF}        operation=Operation(SUBSCRIBE", "        operation=Operation(SUBSCRIBE"),
     Text("remote_agent/results_door.py", "a result for another person", _BEHALF, ""),
-    Text("remote_agent/app.py", "a card for another person", ", on_behalf_of=caller.person)", ")"),
+    Text("remote_agent/extended_card.py", "a card for another person", ", on_behalf_of=caller.person)", ")"),
+    Text("remote_agent/extended_card.py", "a card of what was served before", "held[0] is not world or ", ""),
 )  # fmt: skip
 
 SERVED: Final = (*_LEAVING, *_TOLD, *_OPERATED, *_SPOKEN)

@@ -15,18 +15,15 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from a2a.server.routes.fastapi_routes import add_a2a_routes_to_fastapi
-from a2a.types.a2a_pb2 import AgentCard
-from a2a.utils.errors import InvalidParamsError
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from contract.errors import Component
-from contract.key_ring import sign_with, waits
+from contract.key_ring import waits
 from contract.shared_look import SharedLook
 from contract.telemetry import quiet_content_loggers
-from contract.verdict import Verdict
 from control_plane.descriptor import DatasetDescriptor
 from grants.client import authenticate_client
 from grants.key_sets import CACHE_CONTROL, agent_key_set
@@ -38,10 +35,11 @@ from remote_agent.answer import answer
 from remote_agent.approvers import Approvers
 from remote_agent.authentication import PUBLIC, Authenticate, Gate, bearer
 from remote_agent.caller import Caller
-from remote_agent.card import build_card, card_version
+from remote_agent.card import card_version
 from remote_agent.context import GovernedContextBuilder
-from remote_agent.discover import DISCOVER, discover
+from remote_agent.discover import discover
 from remote_agent.executor import AdkExecutor
+from remote_agent.extended_card import ExtendedCards
 from remote_agent.handler import GovernedRequestHandler
 from remote_agent.joining import join
 from remote_agent.lifecycle import Lifecycle
@@ -82,30 +80,11 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     async def subscribe(request: Governed, joined: Underway, underway: Underway) -> Answer:
         return await join(request, joined, service, underway)
 
-    async def extended_card(caller: Caller, grants: tuple[str, ...]) -> AgentCard:
-        world = service.world
-        descriptors, broken = [served.descriptor for served in world.datasets.values()], sorted(world.broken)
-        if grants:
-            asked = Governed(client=caller.agent, operation=DISCOVER, grants=grants, on_behalf_of=caller.person)
-            found, shown = await discover(asked, service)
-            if found.decision.verdict is not Verdict.GRANTED:
-                raise InvalidParamsError(message=f"{found.decision.reason}: {found.decision.rationale}")
-            broken, descriptors = [], list(shown)
-        return await sign_with(
-            service.signer,
-            lambda signer: build_card(
-                descriptors,
-                broken=broken,
-                agent_id=service.agent_id,
-                public_url=lifecycle.public_url,
-                signer=signer,
-            ),
-        )
-
+    cards = ExtendedCards(service, lifecycle.public_url)
     handler = GovernedRequestHandler(
         respond,
         subscribe,
-        extended_card,
+        cards.of,
         TaskMemory(settings.max_tasks),
         clock=lambda: service.clock(),
         siblings=lifecycle.siblings,
@@ -115,7 +94,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     approvers = Approvers(settings, lambda: service.trust)
     telling = Telling(service, lambda: lifecycle.fault)
     contexts = GovernedContextBuilder()
-    dispatcher = jsonrpc_dispatcher(handler, contexts)
+    dispatcher = jsonrpc_dispatcher(handler, contexts, cards.told)
     app = FastAPI(
         title="Dataset agent",
         docs_url=None,
@@ -150,7 +129,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     _add_public_routes(app, lifecycle)
     app.router.routes.append(Route(PATH, ResultsDoor(service, lifecycle.siblings)))
     app.router.routes.append(Route("/mcp/{dataset}", mcp_door))
-    add_a2a_routes_to_fastapi(app, rest_routes=rest_routes(handler, contexts))
+    add_a2a_routes_to_fastapi(app, rest_routes=rest_routes(handler, contexts, cards.told))
     return app
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from a2a.server.context import ServerCallContext
 from a2a.server.jsonrpc_models import InternalError as JSONRPCInternalError
@@ -12,7 +13,9 @@ from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.types.a2a_pb2 import (
+    AgentCard,
     DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
     GetTaskPushNotificationConfigRequest,
     ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse,
@@ -25,6 +28,7 @@ from a2a.utils.errors import (
     InvalidRequestError,
     PushNotificationNotSupportedError,
 )
+from google.protobuf.json_format import MessageToDict
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
@@ -81,7 +85,17 @@ class NoPushNotifications(RequestHandler):
 
 
 class QuietDispatcher(JsonRpcDispatcher):
-    """JSON-RPC errors that keep their code and lose what quotes the request."""
+    """JSON-RPC errors that keep their code and lose what quotes the request.
+
+    ``card_json`` writes the extended card, which the SDK would write anew each time.
+    """
+
+    card_json: Callable[[AgentCard], dict[str, Any]] = staticmethod(MessageToDict)
+
+    async def _handle_get_extended_agent_card(
+        self, request_obj: GetExtendedAgentCardRequest, context: ServerCallContext
+    ) -> dict[str, Any]:
+        return self.card_json(await self.request_handler.on_get_extended_agent_card(request_obj, context))
 
     def failed(self, request_id: str | int, error: Exception) -> Response:
         """The answer to a request that could not be answered."""
@@ -108,10 +122,16 @@ def _without_quotes(error: Exception | JSONRPCError | A2AError) -> Exception | J
     return error
 
 
-def jsonrpc_dispatcher(handler: RequestHandler, contexts: ServerCallContextBuilder) -> QuietDispatcher:
+def jsonrpc_dispatcher(
+    handler: RequestHandler,
+    contexts: ServerCallContextBuilder,
+    card_json: Callable[[AgentCard], dict[str, Any]] = MessageToDict,
+) -> QuietDispatcher:
     """JSON-RPC, whatever is sent."""
     quiet_request_errors()
-    return QuietDispatcher(request_handler=handler, context_builder=contexts)
+    dispatcher = QuietDispatcher(request_handler=handler, context_builder=contexts)
+    dispatcher.card_json = card_json
+    return dispatcher
 
 
 def quiet_request_errors() -> None:

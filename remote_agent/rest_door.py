@@ -8,10 +8,10 @@ error in either binding: it is problem details with 503 and ``Retry-After``.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Any, Final
 
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
@@ -30,7 +30,11 @@ from a2a.types.a2a_pb2 import (
     SubscribeToTaskRequest,
     Task,
 )
+from a2a.utils.constants import PROTOCOL_VERSION_1_0
+from a2a.utils.error_handlers import rest_error_handler
 from a2a.utils.errors import A2AError, InternalError
+from a2a.utils.version_validator import validate_version
+from google.protobuf.json_format import MessageToDict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -44,12 +48,23 @@ log = logging.getLogger(__name__)
 _NOT_NOW: ContextVar[NotNow | None] = ContextVar("dataset_agent_rest_not_now", default=None)
 """What the SDK's route is about to drop, for the route around it."""
 _BAD_REQUEST: Final = 400
+_CARD: Final = "/extendedAgentCard"
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def rest_routes(handler: RequestHandler, contexts: ServerCallContextBuilder) -> list[BaseRoute]:
-    """The routes, also under a tenant's path; a body that does not parse is 400 without a quote of it."""
+def rest_routes(
+    handler: RequestHandler,
+    contexts: ServerCallContextBuilder,
+    card_json: Callable[[AgentCard], dict[str, Any]] = MessageToDict,
+) -> list[BaseRoute]:
+    """The routes, also under a tenant's path; a body that does not parse is 400 without a quote of it.
+
+    ``card_json`` writes the extended card, which the SDK would write anew each time.
+    """
     quiet_request_errors()
-    return [_quiet(route) for route in create_rest_routes(Told(handler), context_builder=contexts)]
+    told_by = Told(handler)
+    card = _card_endpoint(told_by, contexts, card_json)
+    return [_quiet(route, card) for route in create_rest_routes(told_by, context_builder=contexts)]
 
 
 class Told(NoPushNotifications):
@@ -116,17 +131,31 @@ def told() -> Iterator[None]:
         raise unforeseen() from None
 
 
-def _quiet(route: BaseRoute) -> BaseRoute:
+def _card_endpoint(
+    handler: Told, contexts: ServerCallContextBuilder, card_json: Callable[[AgentCard], dict[str, Any]]
+) -> Endpoint:
+    @validate_version(PROTOCOL_VERSION_1_0)
+    async def found(context: ServerCallContext) -> AgentCard:
+        return await handler.on_get_extended_agent_card(GetExtendedAgentCardRequest(), context)
+
+    @rest_error_handler
+    async def answer(request: Request) -> Response:
+        return JSONResponse(card_json(await found(contexts.build(request))))
+
+    return answer
+
+
+def _quiet(route: BaseRoute, card: Endpoint) -> BaseRoute:
     if isinstance(route, Mount):
-        return Mount(route.path, routes=[_quiet(inner) for inner in route.routes])
+        return Mount(route.path, routes=[_quiet(inner, card) for inner in route.routes])
     if not isinstance(route, Route):
         raise TypeError("the SDK's HTTP+JSON routes are routes and mounts")
-    endpoint = route.endpoint
+    endpoint: Endpoint = card if route.path == _CARD else route.endpoint
 
     async def answer(request: Request) -> Response:
         token = _NOT_NOW.set(None)
         try:
-            response: Response = await endpoint(request)
+            response = await endpoint(request)
             if (fault := _NOT_NOW.get()) is not None:
                 raise fault
             return _malformed_reply() if _is_parse_error(response) else response
