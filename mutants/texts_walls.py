@@ -49,6 +49,7 @@ WALLS: Final = (
     Text("root_agent/results_relay.py", "who fetches, by a token of now", "answer = replace(answer, asking=replace(answer.asking, person=person))", "pass"),
     Text(_DECISIONS, "a decision about somebody else", _THEIRS, "next((found for (_, name), found in self._by_name.items() if name == decision_id), None)"),
     Text(_DECISIONS, "whose decisions are forgotten", "self._forget(next(iter(theirs)))", "self._forget(next(iter(self._kept)))"),
+    Text("root_agent/catalogue.py", "agents that are away, of whom nobody says so", "if not offered and problems:", "if False:"),
     Text(_VEIL, "a dataset that is there", "if veiled:", "if False:"),
     Text(_VEIL, "what a hidden dataset takes", "return (asking if asking.target is None else replace(asking, target=said)), decision", "return asking, decision"),
     Text(_VEIL, "the bounds of a hidden period", "Target(asking.wanted.call or call, None, None)", "Target(call, None, None)"),
