@@ -7,7 +7,6 @@ For anybody else there is no such path.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from contract.address import is_loopback
 from contract.bearer_token import BearerToken, TokenSetting
 from contract.errors import Category, Component, DatasetAgentError
+from contract.problem import Send, send_problem
 from contract.settings import Settings
 from metrics.text import CONTENT_TYPE
 
@@ -27,7 +27,6 @@ _PER_SECOND: Final = 5.0
 _FORWARDED: Final = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 
 Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 
@@ -73,9 +72,9 @@ class MetricsDoor:
             self._judge(scope)
             body = await self._told()
         except DatasetAgentError as error:
-            await _reply(send, error.http_status_code(), json.dumps(error.to_problem_json()).encode(), problem=error)
+            await send_problem(send, error, realm="dataset-agent-metrics")
             return
-        await _reply(send, 200, body if scope["method"] == "GET" else b"", size=len(body))
+        await _reply(send, body, with_body=scope["method"] == "GET")
 
     def _judge(self, scope: Scope) -> None:
         """Raises a fault unless this request may read the metrics."""
@@ -132,19 +131,12 @@ def _host(value: bytes) -> str:
         return ""
 
 
-async def _reply(
-    send: Send, status: int, body: bytes, *, size: int | None = None, problem: DatasetAgentError | None = None
-) -> None:
-    kind = CONTENT_TYPE if problem is None else "application/problem+json"
-    length = len(body) if size is None else size
+async def _reply(send: Send, body: bytes, *, with_body: bool) -> None:
+    """Without its body the length is told all the same (RFC 9110, section 9.3.2)."""
     headers = [
-        (b"content-type", kind.encode()),
-        (b"content-length", b"%d" % length),
+        (b"content-type", CONTENT_TYPE.encode()),
+        (b"content-length", b"%d" % len(body)),
         (b"cache-control", b"no-store"),
     ]
-    if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="dataset-agent-metrics"'))
-    if problem is not None and problem.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % problem.retry_after))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body if with_body else b""})

@@ -48,7 +48,7 @@ QUOTA: Final = (
     Text(_HERE, "executions that count for their person alone", "callers = [_person(grant, service), Caller.agent(grant.client, at=service.agent_id)]", "callers = [_person(grant, service)]"),
     Text(_HERE, "executions that count for their agent alone", "callers = [_person(grant, service), Caller.agent(grant.client, at=service.agent_id)]", "callers = [Caller.agent(grant.client, at=service.agent_id)]"),
     Text(_ROOT, "a 429 without its hint", "raise _fault(Category.RATE_LIMITED, \"rate\", str(over), over.retry_after_s)", "raise _fault(Category.RATE_LIMITED, \"rate\", str(over), None)"),
-    Text("remote_agent/authentication.py", "a 429 without Retry-After", 'headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))', "pass"),
+    Text("contract/problem.py", "a 429 without Retry-After", 'headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))', "pass"),
     Text("root_agent/app.py", "a 429 without Retry-After", 'headers["Retry-After"] = str(max(1, round(error.retry_after)))', "pass"),
     Text("remote_agent/answer.py", "a person who is not counted", "    await limit(grant, service, now)\n", ""),
     Text("remote_agent/answer.py", "executions that are not bounded", "async with executing(authority, service):", "if True:"),

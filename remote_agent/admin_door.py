@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError
+from contract.problem import send_problem
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_query import PREFIX, bad, read_asked, read_key, read_listing, read_purge
 from remote_agent.admin_token import AdminToken
@@ -73,10 +74,10 @@ class AdminDoor:
         try:
             answer = await self._answered(scope, receive)
         except DatasetAgentError as error:
-            await _reply(send, _status(error), error.to_problem_json() | {"status": _status(error)}, problem=error)
+            await send_problem(send, error, realm="dataset-agent-admin")
             return
         if answer is not None:  # else its client is gone
-            await _reply(send, 200, answer)
+            await _reply(send, answer)
 
     async def _answered(self, scope: Scope, receive: Receive) -> dict[str, Any] | None:
         token = self._token()
@@ -193,22 +194,17 @@ async def _while_there(work: Awaitable[dict[str, Any]], receive: Receive) -> dic
         await asyncio.gather(working, gone, return_exceptions=True)
 
 
-def _status(error: DatasetAgentError) -> int:
-    return error.http_status_code()
-
-
 def _fault(category: Category, code: str, message: str) -> DatasetAgentError:
     retry = 1.0 if category is Category.RATE_LIMITED else None
     return DatasetAgentError(Component.REMOTE_AGENT, category, f"remote_agent.admin.{code}", message, retry_after=retry)
 
 
-async def _reply(send: Send, status: int, value: Members, *, problem: DatasetAgentError | None = None) -> None:
+async def _reply(send: Send, value: Members) -> None:
     body = json.dumps(value).encode()
-    kind = b"application/json" if problem is None else b"application/problem+json"
-    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")]
-    if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="dataset-agent-admin"'))
-    if problem is not None and problem.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % problem.retry_after))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})

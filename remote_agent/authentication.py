@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -13,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contract.canonical import InvalidJson, check_shape
 from contract.errors import Category, Component, DatasetAgentError
+from contract.problem import send_problem
 from contract.trace_context import new_trace_id
 from contract.tracing import take_in
 from remote_agent.caller import Caller
@@ -76,7 +75,7 @@ class Gate:
         except DatasetAgentError as error:
             if error.category is Category.UNAUTHENTICATED:
                 self._refused()
-            await _problem(send, error)
+            await send_problem(send, error)
             return
         await self._until_gone(scope, body, receive, send)
 
@@ -221,16 +220,3 @@ def _replay(body: bytes, gone: Callable[[], asyncio.Future[Message]]) -> Receive
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
-
-
-async def _problem(send: Send, error: DatasetAgentError) -> None:
-    status = error.http_status_code()
-    headers = [(b"content-type", b"application/problem+json")]
-    if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="dataset-agent"'))
-    if error.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
-    body = json.dumps(error.to_problem_json() | {"status": status}).encode()
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

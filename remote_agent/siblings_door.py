@@ -9,7 +9,6 @@ so the socket gives nobody more than the port does. What comes there is handed o
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contract.errors import Category, Component, DatasetAgentError
+from contract.problem import send_problem
 from remote_agent.siblings import ARRIVED, Arrived, Elsewhere, Siblings
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class HandOver:
         except httpx.TransportError as error:
             log.error("worker %d did not answer to the end: %s", worker, type(error).__name__)
             if not begun:  # else the connection ends before its answer does, which is how the reader learns of it
-                await _unanswered(send)
+                await send_problem(send, unanswered())
 
 
 @asynccontextmanager
@@ -168,15 +168,3 @@ def unanswered() -> DatasetAgentError:
         "the worker that has the task did not answer: ask again; if it has ended, the task has too",
         retry_after=1.0,
     )
-
-
-async def _unanswered(send: Send) -> None:
-    error = unanswered()
-    body = json.dumps(error.to_problem_json()).encode()
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"retry-after", b"1"),
-    ]
-    await send({"type": "http.response.start", "status": error.http_status_code(), "headers": headers})
-    await send({"type": "http.response.body", "body": body})
