@@ -12,7 +12,8 @@ from contract.errors import DatasetAgentError
 from contract.settings import Settings
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import EXIT_USAGE, AsJson, fail, note, print_json, table
-from dataset_agent.evidence_keeping import export, forget, prune, rotate
+from dataset_agent.evidence_forgetting import forget
+from dataset_agent.evidence_keeping import export, prune, rotate
 from dataset_agent.evidence_options import (
     AgentOption,
     LedgerOption,

@@ -1,15 +1,14 @@
-"""``evidence export|rotate|prune|forget``: taking a ledger away, moving old rows, removing them, forgetting a person."""
+"""``evidence export|rotate|prune``: taking a ledger away, moving old rows, removing them."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -17,8 +16,7 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import new_id
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
-from control_plane.principals import load_directory
-from dataset_agent.configuration import check_home, check_user, load_settings
+from dataset_agent.configuration import check_user, load_settings
 from dataset_agent.console import AsJson, fail, note, print_json, progress, say
 from dataset_agent.evidence_options import (
     DryRun,
@@ -42,7 +40,6 @@ from evidence.reader import LedgerFile
 from evidence.row import Kind, LedgerRow
 from evidence.row import Side as RowSide
 from evidence.store import LedgerBusy
-from evidence.subjects import Subject
 from grants.key_store import KeyName
 from grants.signers import open_signer
 
@@ -75,13 +72,13 @@ def export(
 
 
 def _counting(percent: Callable[[int], None] | None) -> Callable[[Iterator[str], int], Iterator[str]]:
-    def counted(lines: Iterator[str], total: int) -> Iterator[str]:
+    def reported(lines: Iterator[str], total: int) -> Iterator[str]:
         for number, line in enumerate(lines):
             if percent is not None and number % 512 == 0:
                 percent(min(100, 100 * number // max(1, total)))
             yield line
 
-    return counted
+    return reported
 
 
 def rotate(
@@ -119,12 +116,14 @@ def prune(
     try:
         old = list(keeping.removable(path, before=time.time() - seconds(older_than)))
         if old and not dry_run:
-            _ask(yes, as_json, f"the rows of {_counted(len(old), 'segment')} would be removed", "Remove their rows?")
-            with closing(_opened(settings, side)) as ledger:
+            ask_first(
+                yes, as_json, f"the rows of {counted(len(old), 'segment')} would be removed", "Remove their rows?"
+            )
+            with closing(opened_ledger(settings, side)) as ledger:
                 said = keeping.already_told(ledger.rows())
                 for removal in old:
                     if removal.text not in said:
-                        ledger.append(_row(settings, side, Kind.SEGMENT_REMOVED, "prune", segment=removal.text))
+                        ledger.append(act_row(settings, side, Kind.SEGMENT_REMOVED, "prune", segment=removal.text))
                     keeping.strip(removal, keys)
     except (InvalidLedger, NotGranted, sqlite3.Error, OSError) as error:
         raise _not_kept(path, error) from error
@@ -142,111 +141,7 @@ def prune(
         say("No segment is old enough; evidence rotate makes them.")
 
 
-def forget(
-    subject: Annotated[str, typer.Option(help="The person, as their issuer names them.")],
-    issuer: Annotated[str | None, typer.Option(help="Who names them so; needed where several do.")] = None,
-    side: Annotated[Side | None, typer.Option(help="Only in this ledger; default: in every one that is here.")] = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
-    """Erase a person's key: nobody can tell any more which rows are theirs, and the tree still verifies."""
-    settings = load_settings()
-    on_server = settings.ledger_url is not None
-    if not on_server:
-        check_home(settings)
-    sides = [side] if side else [one for one in Side if on_server or ledger_path(settings, one).is_file()]
-    told: list[dict[str, Any]] = []
-    approvals = 0
-    with ExitStack() as opened:
-        ledgers = [(one, opened.enter_context(closing(_opened(settings, one)))) for one in sides]
-        known = [(one, ledger, _people(ledger, subject, issuer)) for one, ledger in ledgers]
-        for one, ledger, people in known:
-            rows = sum(1 for person in people for _ in ledger.entries_of(person))
-            told.append({"side": one.value, "known": bool(people), "rows": rows, "forgotten": False})
-        if Side.REMOTE in sides:
-            approvals = asyncio.run(_approvals_of(settings, subject, issuer, forgetting=False))
-        if not dry_run and (approvals or any(people for _, _, people in known)):
-            # Once for all of it, before any of it is done.
-            _ask(yes, as_json, _would_be(told, approvals), f"Forget {subject}?")
-            for (one, ledger, people), one_told in zip(known, told, strict=True):
-                if people:
-                    _forgotten(settings, one, ledger, people)
-                    one_told["forgotten"] = True
-            if Side.REMOTE in sides:
-                approvals = asyncio.run(_approvals_of(settings, subject, issuer, forgetting=True))
-    if as_json:
-        print_json({"ledgers": told, "approvals": approvals, "dry_run": dry_run})
-    for one_told in () if as_json else told:
-        say(_sentence(one_told, dry_run))
-    if not as_json and not told:
-        note(
-            f"there is no ledger in {settings.home}, so nothing is kept of anybody: is this the home that was served from?"
-        )
-    if not as_json and told and not any(one_told["known"] for one_told in told):
-        _say_label(settings, subject)
-    if approvals and not as_json:
-        say(f"{_counted(approvals, 'approval')} of theirs {'would be' if dry_run else 'are'} gone")
-    if not as_json and any(one_told["forgotten"] for one_told in told):
-        where = "the server's log, replicas and backups" if on_server else "backups of subjects.sqlite"
-        note(f"{where} may still have the key: remove it there too, or forget again after one is put back")
-
-
-def _would_be(told: Sequence[dict[str, Any]], approvals: int) -> str:
-    parts = [f"{_counted(one['rows'], 'row')} of the {one['side']} ledger" for one in told if one["known"]]
-    parts += [f"{_counted(approvals, 'approval')}"] if approvals else []
-    return f"{' and '.join(parts)} would be nobody's"
-
-
-def _say_label(settings: Settings, subject: str) -> None:
-    """Ledgers know people as issuers do; the label of ``principals.yaml`` is another name."""
-    try:
-        person = load_directory(settings.datasets / "principals.yaml").named(subject)
-    except DatasetAgentError:  # what is broken there says nothing about the name
-        return
-    if person is not None:
-        note(f"{subject} is a label of principals.yaml, whose subject is {person.subject}: name that")
-
-
-async def _approvals_of(settings: Settings, subject: str, issuer: str | None, *, forgetting: bool) -> int:
-    """How many approvals name the person, as who asked or decided; they are removed where it is ``forgetting``."""
-    from remote_agent.approvals_place import open_approvals  # it brings a cache and a server's client
-
-    book = open_approvals(settings)
-    try:
-        named = {one for approval in await book.all() for one in approval.people}
-        people = [one for one in named if one[1] == subject and issuer in (None, one[0])]
-        return sum([await book.forget(one) if forgetting else len(await book.of_person(one)) for one in people])
-    except NotGranted as stop:
-        raise fail(f"the approvals of the person could not be looked through: {stop.message}") from stop
-    finally:
-        await book.close()
-
-
-def _people(ledger: Ledger, subject: str, issuer: str | None) -> list[Subject]:
-    found = [person for person in ledger.subjects() if person[1] == subject and issuer in (None, person[0])]
-    if len(found) > 1:
-        raise typer.BadParameter(f"several issuers name one so: add --issuer ({', '.join(one for one, _ in found)})")
-    return found
-
-
-def _forgotten(settings: Settings, side: Side, ledger: Ledger, people: Sequence[Subject]) -> None:
-    for person in people:
-        ledger.forget(*person)
-    try:
-        ledger.append(_row(settings, side, Kind.SUBJECT_FORGOTTEN, "forget"))
-    except NotGranted as stop:
-        raise fail(f"the person is forgotten, but no row could be written that says so: {stop.message}") from stop
-
-
-def _sentence(told: dict[str, Any], dry_run: bool) -> str:
-    if not told["known"]:
-        return f"{told['side']} ledger: nobody of this name is known; no row can be told to be theirs"
-    verb = "would be" if dry_run else "are"
-    return f"{told['side']} ledger: {_counted(told['rows'], 'row')} {verb} nobody's now"
-
-
-def _row(settings: Settings, side: Side, kind: Kind, act: str, *, segment: str | None = None) -> LedgerRow:
+def act_row(settings: Settings, side: Side, kind: Kind, act: str, *, segment: str | None = None) -> LedgerRow:
     """What an operator did to the ledger; whom it was about is not said."""
     return LedgerRow(
         kind=kind,
@@ -272,7 +167,7 @@ def _own(settings: Settings, side: Side) -> Path:
     return path
 
 
-def _opened(settings: Settings, side: Side) -> Ledger:
+def opened_ledger(settings: Settings, side: Side) -> Ledger:
     """The side's ledger, which is there already."""
     folder = ledger_path(settings, side).parent if settings.ledger_url is not None else _own(settings, side).parent
     keys = ledger_keys(settings, side)
@@ -280,7 +175,7 @@ def _opened(settings: Settings, side: Side) -> Ledger:
     return open_own(settings, agent_of(settings, side), folder, signer, now=time.time(), retired=keys)
 
 
-def _ask(yes: bool, as_json: bool, what: str, question: str) -> None:
+def ask_first(yes: bool, as_json: bool, what: str, question: str) -> None:
     if yes:
         return
     if as_json or not sys.stdin.isatty():
@@ -295,5 +190,5 @@ def _not_kept(path: Path, error: Exception) -> DatasetAgentError:
     )
 
 
-def _counted(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

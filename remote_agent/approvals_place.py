@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from approvals.book import ApprovalBook
@@ -33,13 +34,18 @@ def approval_seal(settings: Settings) -> Seal:
     return Seal(settings.agent_id, _keys(load_secrets(settings)))
 
 
+def approvals_file(settings: Settings) -> Path:
+    """Where they lie without a state server; there once one was asked for."""
+    return settings.home / "remote" / APPROVALS_FILE
+
+
 def _keys(secrets: Sequence[bytes]) -> list[bytes]:
     return [hmac.digest(secret, b"dataset-agent/approval/1", hashlib.sha256) for secret in secrets]
 
 
 def _store(settings: Settings) -> ApprovalStore:
     if settings.state_url is None:
-        return SqliteApprovals(settings.home / "remote" / APPROVALS_FILE)
+        return SqliteApprovals(approvals_file(settings))
     try:
         server = StateServer(settings.state_url, key=hash_of(settings.agent_id), waiting=BUDGET_S)
     except ValueError as error:
