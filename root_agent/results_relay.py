@@ -42,33 +42,35 @@ _STATUS: Final = {Reason.RESULT_NOT_FOUND: 404}
 
 
 class Waiting:
-    """Answers whose rows have yet to be fetched, until they expire; who has their part of them loses their own oldest."""
+    """Answers whose rows have yet to be fetched, until they expire; who has their part of them loses their own oldest.
+
+    An id is looked up among those of whoever fetches: each dataset agent chooses the ids of its own.
+    """
 
     def __init__(self, clock: Callable[[], float], *, limit: int = MAX_WAITING) -> None:
         self._clock = clock
         self._limit = limit
-        self._answers: OrderedDict[str, tuple[StoredResult, Answer]] = OrderedDict()
+        self._answers: OrderedDict[tuple[tuple[str, str], str], tuple[StoredResult, Answer]] = OrderedDict()
 
     def keep(self, answer: Answer) -> None:
         """Remember a granted answer that did not bring its rows."""
         if not isinstance(answer.document, StoredResult):
             return
         now = self._clock()
-        for result_id in [name for name, (stored, _) in self._answers.items() if now >= stored.expires_at]:
-            del self._answers[result_id]
-        self._answers[answer.document.result_id] = (answer.document, answer)
+        for name in [name for name, (stored, _) in self._answers.items() if now >= stored.expires_at]:
+            del self._answers[name]
         who = _person(answer)
-        theirs = [name for name, (_, held) in self._answers.items() if _person(held) == who]
-        for result_id in theirs[: -max(1, self._limit // _PART)]:
-            del self._answers[result_id]
+        self._answers[who, answer.document.result_id] = (answer.document, answer)
+        theirs = [name for name in self._answers if name[0] == who]
+        for name in theirs[: -max(1, self._limit // _PART)]:
+            del self._answers[name]
         while len(self._answers) > self._limit:
             self._answers.popitem(last=False)
 
     def find(self, result_id: str, person: RequestContext) -> tuple[StoredResult, Answer]:
         """Raises NOT_FOUND, in the same words for what is another's, has expired or never was."""
-        held = self._answers.get(result_id)
-        whose = (person.issuer, person.subject)
-        if held is not None and self._clock() < held[0].expires_at and _person(held[1]) == whose:
+        held = self._answers.get(((person.issuer, person.subject), result_id))
+        if held is not None and self._clock() < held[0].expires_at:
             return held
         raise DatasetAgentError(
             Component.ROOT_AGENT,

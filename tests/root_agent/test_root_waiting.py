@@ -68,3 +68,11 @@ def test_what_has_expired_takes_no_place(now: float) -> None:
     clock[0] = now
     waiting.keep(answer(ALICE, "new", END + 10))
     assert [name for name in ("0", "1", "new") if finds(waiting, name, ALICE)] == ["new"]
+
+
+def test_an_agent_that_names_a_result_as_another_persons_takes_it_from_nobody() -> None:
+    waiting = Waiting(lambda: 0.0)
+    for person in (ALICE, BOB):
+        waiting.keep(answer(person, "task-of-alice"))
+    for person in (ALICE, BOB):
+        assert waiting.find("task-of-alice", person)[1].asking.person is person
