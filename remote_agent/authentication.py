@@ -25,6 +25,8 @@ PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/jwks.js
 
 BODY: Final = "dataset_agent.body"
 """Where the scope holds the whole body of a request."""
+CALLER: Final = "dataset_agent.caller"
+"""Where the scope holds the authenticated client agent, a ``Caller``."""
 
 Count = Callable[[Caller], Awaitable[None]]
 """One request of a client; raises ``DatasetAgentError`` RATE_LIMITED where it is over its limit."""
@@ -64,7 +66,7 @@ class Gate:
         public = scope["path"] in PUBLIC
         try:
             if not public:
-                scope["dataset_agent.caller"] = caller = self._identify(scope)
+                scope[CALLER] = caller = self._identify(scope)
                 if self._count is not None:  # before its body is read
                     await self._count(caller)
                 scope["headers"] = [pair for pair in scope["headers"] if pair[0] != b"authorization"]

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from contract.extension import GRANT_HEADER
+from remote_agent.authentication import CALLER
 from remote_agent.caller import CallerUser, PresentedGrants
 from remote_agent.incoming import GRANTS_KEY
 
@@ -34,7 +35,7 @@ def context_of(scope: Scope) -> ServerCallContext:
     """
     grants, extensions, versions = _headers(scope, _GRANT, _EXTENSIONS, _VERSION)
     return ServerCallContext(
-        user=CallerUser(scope["dataset_agent.caller"]),
+        user=CallerUser(scope[CALLER]),
         state={
             GRANTS_KEY: PresentedGrants(tuple(grants)),
             "headers": {VERSION: versions[0]} if versions else {},

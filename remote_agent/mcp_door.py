@@ -29,9 +29,10 @@ from contract.mcp import MCP_METHOD
 from contract.verdict import Reason, Verdict
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.tools import Tool, served_by_mcp, tools_of
-from remote_agent.authentication import BODY
+from remote_agent.authentication import BODY, CALLER
 from remote_agent.caller import Caller, PresentedGrants
 from remote_agent.discover import DISCOVER
+from remote_agent.incoming import GRANTS_KEY
 from remote_agent.mcp_result import tool_result
 from remote_agent.outcome import Answer
 from remote_agent.outcome import Request as Governed
@@ -44,7 +45,6 @@ Discoverer = Callable[[Governed], Awaitable[tuple[Answer, Sequence[DatasetDescri
 Context = ServerRequestContext[Any, Request]
 
 _GRANT: Final = GRANT_HEADER.lower().encode()
-_GRANTS: Final = "dataset_agent.grants"
 _DATASET: Final = "dataset_agent.dataset"
 
 
@@ -96,7 +96,7 @@ class McpDoor:
             raise _fault(Category.INVALID_INPUT, "body", "the body is not one request or notification of JSON-RPC 2.0")
         grants = tuple(value.decode("latin-1") for name, value in scope["headers"] if name == _GRANT)
         headers = [pair for pair in scope["headers"] if pair[0] != _GRANT]
-        inner = {**scope, "headers": headers, _GRANTS: PresentedGrants(grants), _DATASET: dataset}
+        inner = {**scope, "headers": headers, GRANTS_KEY: PresentedGrants(grants), _DATASET: dataset}
         await self._manager.handle_request(inner, receive, send)
 
     def _served(self, dataset: str) -> ServedDataset | None:
@@ -185,12 +185,12 @@ def _scope_of(ctx: Context) -> AsgiScope:
 
 
 def _caller(scope: AsgiScope) -> Caller:
-    caller: Caller = scope["dataset_agent.caller"]
+    caller: Caller = scope[CALLER]
     return caller
 
 
 def _taken(scope: AsgiScope) -> tuple[str, ...]:
-    presented: PresentedGrants = scope[_GRANTS]
+    presented: PresentedGrants = scope[GRANTS_KEY]
     return presented.take()
 
 

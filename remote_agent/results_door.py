@@ -20,6 +20,7 @@ from contract.call import GET_RESULTS, Operation
 from contract.errors import Category, Component, DatasetAgentError
 from contract.extension import EXTENSION_URI, GRANT_HEADER
 from contract.verdict import Reason, Verdict
+from remote_agent.authentication import CALLER
 from remote_agent.caller import Caller
 from remote_agent.outcome import Request as Governed
 from remote_agent.refusals import OUTWARD
@@ -68,7 +69,7 @@ class ResultsDoor:
 
 
 def _governed(request: Request) -> Governed:
-    caller: Caller = request.scope["dataset_agent.caller"]
+    caller: Caller = request.scope[CALLER]
     if EXTENSION_URI not in get_requested_extensions(request.headers.getlist(HTTP_EXTENSION_HEADER)):
         raise DatasetAgentError(
             Component.REMOTE_AGENT,

@@ -9,9 +9,10 @@
 Each step takes a frozen ``Asking`` and returns the next. A step that cannot go on raises
 ``NotGranted``; ``take`` turns that into the decision the path ends with. Nothing here knows
 A2A or ADK: ``workflow.py`` runs these steps as the nodes of an ADK ``Workflow`` and routes on
-``Asking.route`` alone, and ``execute`` happens there, through ``delegate.py``.
+``Asking.route`` alone. ``execute`` is the one step it makes itself: ``prepare``, the exchange with
+the dataset agent, ``settle``, and where ``is_stale``, ``readmit`` and once more.
 
-The seed's ``CheckCache`` is no step of the root: only the dataset agent may look into its
+Looking into a cache is no step of the root: only the dataset agent may look into its
 cache, after its own admission, so a hit is one of the ways it executes a call.
 """
 
@@ -235,7 +236,10 @@ def is_stale(asking: Asking) -> bool:
 
 
 async def readmit(asking: Asking, service: Service) -> Asking:
-    """Who asks, and the cards of all agents concerned, again; then admission and a plan, for the same call. Grants are not reused."""
+    """Reads anew who asks and the cards of all agents concerned, then admits and plans the same call.
+
+    Grants are not reused.
+    """
     if asking.target is None or asking.target.agent_id is None:
         return asking
     for agent_id in (asking.target.agent_id, *(hop.agent_id for hop in asking.hops)):

@@ -21,7 +21,7 @@ from contract.extension import EXTENSION_URI
 from contract.result import CacheOutcome, Execution, ResultDocument, StoredResult
 from contract.verdict import Decision, Reason
 from evidence.checkpoint import Checkpoint, Receipt
-from remote_agent.authentication import BODY
+from remote_agent.authentication import BODY, CALLER
 from remote_agent.caller import Caller
 from remote_agent.context import GovernedContextBuilder
 from remote_agent.door import tell
@@ -143,7 +143,7 @@ async def said(app: Any, body: bytes, headers: tuple[tuple[bytes, bytes], ...] =
     """Status, media type and JSON of what ``app`` answers, ids and instants left out; numbers are told from booleans."""
     scope = {
         "type": "http", "method": "POST", "path": "/", "raw_path": b"/", "root_path": "", "query_string": b"",
-        "headers": list(headers), BODY: body, "dataset_agent.caller": Caller("urn:a"),
+        "headers": list(headers), BODY: body, CALLER: Caller("urn:a"),
     }  # fmt: skip
     out: list[Any] = []
 
