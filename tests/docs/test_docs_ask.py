@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from contract.settings import SHIPPED_DATASETS
 from grants.key_store import KeyName
 from grants.rotation import AHEAD, stage, switch
 from tests.dataset_agent.command_line import HOUSE, Run, command_for, from_nothing
@@ -31,9 +33,9 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
         yield running
 
 
-def run(agent: RunningAgent, title: str, folder: Path) -> Run:
-    program = f"import os; os.chdir({str(folder)!r})\n{BLOCKS[title]}"
-    return from_nothing(program=program, HOME=str(agent.settings.home), URL=agent.url)
+def run(agent: RunningAgent, title: str, folder: Path, *, edit: tuple[str, str] = ("", ""), **settings: str) -> Run:
+    program = f"import os; os.chdir({str(folder)!r})\n{BLOCKS[title].replace(*edit)}"
+    return from_nothing(program=program, HOME=str(agent.settings.home), URL=agent.url, **settings)
 
 
 def test_in_process_a_person_is_answered(agent: RunningAgent, tmp_path: Path) -> None:
@@ -46,6 +48,22 @@ def test_a_client_of_ones_own_calls_and_verifies_what_comes_back(agent: RunningA
     done = run(agent, "6. An A2A client of your own", tmp_path)
     assert done.code == 0, done.err
     assert done.out == "BPD-DATA-014 6\n"
+
+
+def test_a_client_of_ones_own_relies_on_the_revision_that_the_card_says(agent: RunningAgent, tmp_path: Path) -> None:
+    shutil.copytree(SHIPPED_DATASETS, tmp_path / "datasets")
+    descriptor = tmp_path / "datasets" / "purification-batches" / "descriptor.yaml"
+    text, changed = re.subn("^revision: .*$", "revision: auto", descriptor.read_text(encoding="utf-8"), flags=re.M)
+    assert changed == 1
+    descriptor.write_text(text, encoding="utf-8")
+    done = run(agent, "6. An A2A client of your own", tmp_path, DATASETS=str(tmp_path / "datasets"))
+    assert (done.code, done.out) == (0, "BPD-DATA-014 6\n"), done.err
+
+
+def test_a_client_of_ones_own_is_told_why_nothing_ran(agent: RunningAgent, tmp_path: Path) -> None:
+    done = run(agent, "6. An A2A client of your own", tmp_path, edit=('"B001"', '"B1"'))
+    assert done.code == 0, done.err
+    assert done.out.startswith("REFUSED: ARGUMENTS_INVALID. parameter batch_id does not match the declared pattern")
 
 
 def test_the_grant_that_is_printed_can_be_inspected_and_would_be_accepted_for_its_call(
