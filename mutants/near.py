@@ -221,7 +221,7 @@ NEAR: Final = {
     ),
     "remote_agent/joining.py": ("ages", "long_calls", "follow_ups", "watching", "half_calls"),
     "remote_agent/negotiate.py": ("negotiate_nothing", "unknown_people", "governed_calls", "tasks_and_cards"),
-    "remote_agent/executor.py": ("two_walls", "framework_tools", "default_deny", "negotiate_nothing"),
+    "remote_agent/executor.py": ("two_walls", "result_plugins", "framework_tools", "default_deny", "negotiate_nothing"),
     "remote_agent/plugin.py": ("two_walls", "default_deny", "framework_tools"),
     "remote_agent/wire.py": ("test_wire", "send_door"),
     "remote_agent/standing.py": ("two_walls", "test_standing"),

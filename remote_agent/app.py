@@ -69,7 +69,7 @@ def create_app(lifecycle: Lifecycle) -> FastAPI:
     """The application of one dataset agent. ``lifecycle`` builds, reloads and closes its service."""
     settings = lifecycle.settings
     service = lifecycle.service
-    executor = AdkExecutor(clock=service.clock)
+    executor = AdkExecutor(clock=service.clock, revision=lambda dataset: service.world.revision(dataset))
     quiet_content_loggers()
 
     async def respond(request: Governed, underway: Underway) -> Answer:

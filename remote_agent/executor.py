@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from google.adk.apps import App
@@ -119,10 +120,14 @@ def _is(step: BaseNode, target: BaseTool | Exchange | FunctionNode) -> bool:
 
 @dataclass(slots=True)
 class AdkExecutor:
-    """Runs admitted calls through ADK. ``extra_plugins`` come after those of the product."""
+    """Runs admitted calls through ADK. ``extra_plugins`` come after those of the product.
+
+    ``revision`` says which one of a dataset is served now; without it none is compared.
+    """
 
     extra_plugins: list[BasePlugin] = field(default_factory=list)
     clock: Callable[[], float] = time.time
+    revision: Callable[[str], str | None] | None = None
     sessions: InMemorySessionService = field(default_factory=InMemorySessionService)
 
     def __post_init__(self) -> None:
@@ -142,11 +147,12 @@ class AdkExecutor:
         descriptor = capability.descriptor
         tool = GovernedTool(descriptor.tool_name or descriptor.name, descriptor.description, perform)
         node = Workflow(name="authorized_dataset_executor", edges=[(START, tool)])
-        await self._run_admitted(authority, node, tool)
+        admitted = await self._run_admitted(authority, node, tool)
         if tool.stopped is not None:
             raise tool.stopped
         if tool.outcome is None:
-            raise NotGranted(Reason.NO_ACTIVE_GRANT, "the policy plugin blocked the tool")
+            why = (Reason.NO_ACTIVE_GRANT, "the policy plugin blocked the tool")
+            raise NotGranted(*(admitted.blocked[0] if admitted.blocked else why))
         return tool.outcome
 
     async def send(self, authority: Authority, name: str, delegate: Delegate) -> None:
@@ -157,13 +163,14 @@ class AdkExecutor:
         node = Workflow(name=name.replace("-", "_"), edges=[(START, delegate)])
         await self._run_admitted(authority, node, delegate.exchange)
 
-    async def _run_admitted(self, authority: Authority, node: Workflow, target: BaseTool | Exchange) -> None:
+    async def _run_admitted(self, authority: Authority, node: Workflow, target: BaseTool | Exchange) -> Admitted:
         at = AdkIdentity(APP_NAME, person_user(*authority.principal.key), SessionId.generate())
         session_id, user_id = at.session_id, at.user_id
         runner = self.runner(node, target)
         await self.sessions.create_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
         until, steps = authority.grant.root_expires_at + SKEW, Steps()
-        token = ADMITTED.set(Admitted(authority, target, session_id, until))
+        admitted = Admitted(authority, target, session_id, until, partial(self._stands, authority))
+        token = ADMITTED.set(admitted)
         try:
             # Ended here and not whenever it is collected, also where a step is one too many.
             async with aclosing(runner.run_async(user_id=user_id, session_id=session_id, new_message=_START)) as events:
@@ -172,6 +179,10 @@ class AdkExecutor:
         finally:
             ADMITTED.reset(token)
             await self.sessions.delete_session(app_name=APP_NAME, user_id=user_id, session_id=session_id)
+        return admitted
+
+    def _stands(self, authority: Authority) -> bool:
+        return self.revision is None or self.revision(authority.dataset) == authority.revision
 
     async def discuss(self, propose: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Run the proposing step of a negotiation as an agent of its own, without any tool."""

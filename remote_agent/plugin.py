@@ -33,15 +33,23 @@ from delegation.tool_errors import blocked
 class Admitted:
     """What one run may do: this authority, by this very tool or by one exchange with another agent, in this session.
 
-    A tool runs once for it, and not after ``until`` (POSIX seconds), when its result could not be released any more.
-    ``calls`` are the ids of the calls that ran.
+    A tool runs once for it, and not after ``until`` (POSIX seconds), when its result could not be released any more, nor
+    where the revision of the data is not ``stands`` any more. ``calls`` are the ids of the calls that ran, ``blocked`` why
+    the admitted target itself did not.
     """
 
     authority: Authority
     target: BaseTool | Exchange
     session_id: str
     until: float = math.inf
+    stands: Callable[[], bool] = field(default=lambda: True, compare=False)
     calls: list[str | None] = field(default_factory=list, compare=False)
+    blocked: list[tuple[Reason, str]] = field(default_factory=list, compare=False)
+
+    def block(self, reason: Reason, message: str) -> dict[str, Any]:
+        """Block it, and remember why for who waits for it."""
+        self.blocked.append((reason, message))
+        return blocked(reason, message)
 
 
 ADMITTED: ContextVar[Admitted | None] = ContextVar("dataset_agent_admitted", default=None)
@@ -79,7 +87,8 @@ class DatasetPolicyPlugin(BasePlugin):
     none. So sub-agents, tasks, code executors and transfers have nobody to begin them. Framework tools
     (transfer, confirmation, finish, artifact loaders) are blocked like any unregistered tool.
     Identity is the registered object, not its name. What is looked at first is whether a tool is one of
-    a capability, then whether a call is admitted here, then whether it is that call's.
+    a capability, then whether a call is admitted here and its grant not over, then whether it is that call's, and
+    whether its revision is served.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -97,9 +106,13 @@ class DatasetPolicyPlugin(BasePlugin):
         if tool_context.session.id != admitted.session_id:
             return blocked(Reason.NO_ACTIVE_GRANT, "the admitted call belongs to another session")
         if self._clock() >= admitted.until:
-            return blocked(Reason.GRANT_EXPIRED, "the grant of the admitted call has expired")
+            return admitted.block(Reason.GRANT_EXPIRED, "the grant of the admitted call has expired")
         if tool is not admitted.target:
             return blocked(Reason.UNREGISTERED_CAPABILITY, "the tool is not the admitted capability")
+        if not admitted.stands():
+            return admitted.block(
+                Reason.UNKNOWN_DATASET_REVISION, "the revision that was admitted is not served any more"
+            )
         if tool_args:
             return blocked(Reason.ARGUMENTS_INVALID, "the admitted call carries its own arguments")
         if admitted.calls:

@@ -111,6 +111,11 @@ class World:
             return InvalidDataset(dataset, self.invalid[dataset])
         return None
 
+    def revision(self, dataset: str) -> str | None:
+        """The one that is served; ``None`` where none is."""
+        served = self.datasets.get(dataset)
+        return None if served is None else served.descriptor.revision
+
 
 @dataclass(frozen=True, slots=True)
 class Errand:

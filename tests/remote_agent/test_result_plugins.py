@@ -181,12 +181,29 @@ async def test_a_tool_is_not_begun_when_its_grant_has_expired() -> None:
     )
 
 
+async def test_a_tool_is_not_begun_over_another_revision_than_was_admitted() -> None:
+    tool = GovernedTool("a", "b", Engine())
+    replaced = Admitted(make_authority(), tool, "s", stands=lambda: False)
+    assert await judged(tool, replaced, 0.0) == "UNKNOWN_DATASET_REVISION GuardrailBlocked"
+    assert [reason for reason, _ in replaced.blocked] == [Reason.UNKNOWN_DATASET_REVISION] and replaced.calls == []
+
+
+@pytest.mark.parametrize("served", ["another", None], ids=["another", "none"])
+async def test_who_waits_is_told_that_the_revision_was_replaced(served: str | None) -> None:
+    engine, authority = Engine(), make_authority()
+    with pytest.raises(NotGranted, match="revision") as stop:
+        await AdkExecutor(revision=lambda _: served).execute(authority, CALLED, engine)
+    assert (stop.value.reason, engine.runs) == (Reason.UNKNOWN_DATASET_REVISION, 0)
+    await AdkExecutor(revision={authority.dataset: authority.revision}.get).execute(authority, CALLED, engine)
+    assert engine.runs == 1
+
+
 async def test_the_executor_says_until_when_a_call_is_admitted() -> None:
     engine, authority = Engine(), make_authority()
     late = AdkExecutor(clock=lambda: math.inf)
     with pytest.raises(NotGranted) as stop:
         await late.execute(authority, CALLED, engine)
-    assert (stop.value.reason, engine.runs) == (Reason.NO_ACTIVE_GRANT, 0)
+    assert (stop.value.reason, engine.runs) == (Reason.GRANT_EXPIRED, 0)
     assert (await AdkExecutor(clock=lambda: 0.0).execute(authority, CALLED, engine)).document.row_count == 0
 
 
