@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from contract.errors import Component
 from contract.settings import Settings
 from dataset_agent.console import note
 from dataset_agent.ledger_writer import ledger_writer
@@ -28,11 +29,12 @@ from dataset_agent.worker import become_worker
 from dataset_agent.worker_place import Place, place_of
 from dataset_agent.worker_slot import Slot
 from evidence.writer_process import WriterElsewhere, WriterProcess
+from telemetry.environment import wanted
 
 log = logging.getLogger(__name__)
 
 _LAST_S: Final = DRAIN_S + 10.0
-"""A worker that has not ended by then is killed."""
+"""A worker that has not ended by then is killed; where its spans leave at the end, when they have had their time too."""
 _PULSE_S: Final = 1.0
 """So often the writer of the ledger is looked after."""
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -74,6 +76,8 @@ class Workers:
         self._restarts = 0
         self._told: dict[str, Any] = {}
         self._last: float | None = None
+        spans = wanted(os.environ, Component.REMOTE_AGENT)
+        self._patience = _LAST_S + (spans.last_s if spans is not None else 0.0)
 
     @contextmanager
     def signals(self) -> Iterator[None]:
@@ -168,7 +172,7 @@ class Workers:
 
     def _stop(self, number: signal.Signals) -> None:
         if self._last is None:
-            self._last = time.monotonic() + _LAST_S
+            self._last = time.monotonic() + self._patience
             self.interrupted = number is signal.SIGINT
             note(f"stopping: requests under way get up to {DRAIN_S} s")
         for slot in self._slots:
@@ -213,7 +217,7 @@ class Workers:
                 if slot.lives:
                     log.error("worker %d (process %d) did not end in time and is killed", slot.number, slot.pid)
                 slot.signal(signal.SIGKILL)
-            self._last += _LAST_S
+            self._last += self._patience
 
     def _publish(self) -> None:
         """The run file for ``reload`` and ``doctor``, and for the workers what readiness says of them all."""

@@ -2,7 +2,7 @@
 
 By default nothing is exported. Traces are where ``OTEL_TRACES_EXPORTER=otlp``, or an OTLP endpoint is
 named and no exporter is. What an endpoint is asked with (``OTEL_EXPORTER_OTLP_*``), how spans are
-gathered (``OTEL_BSP_*``) and what the process is called (``OTEL_SERVICE_NAME``,
+gathered (``OTEL_BSP_*``, but for how long the last ones may take, which that code does not heed) and what the process is called (``OTEL_SERVICE_NAME``,
 ``OTEL_RESOURCE_ATTRIBUTES``) is read by OpenTelemetry's own code.
 """
 
@@ -19,14 +19,21 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL: Final = "http/protobuf"
 _TRUE: Final = "true"
+_LAST_MS: Final = "OTEL_BSP_EXPORT_TIMEOUT"
+LAST_S: Final = 3.0
+MOST_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """That traces are exported, and which: ``sampler`` is one of ``SAMPLERS``, ``ratio`` between 0 and 1."""
+    """That traces are exported, and which: ``sampler`` is one of ``SAMPLERS``, ``ratio`` between 0 and 1.
+
+    A process that ends waits ``last_s`` seconds for its last spans to leave.
+    """
 
     sampler: str
     ratio: float
+    last_s: float = LAST_S
 
 
 def wanted(environ: Mapping[str, str], component: Component) -> Wanted | None:
@@ -44,7 +51,17 @@ def wanted(environ: Mapping[str, str], component: Component) -> Wanted | None:
     sampler = _said(environ, "OTEL_TRACES_SAMPLER").lower() or "parentbased_always_on"
     if sampler not in SAMPLERS:
         raise _fault(component, "OTEL_TRACES_SAMPLER", f"to one of {', '.join(SAMPLERS)}")
-    return Wanted(sampler, _ratio(environ, component) if "ratio" in sampler else 1.0)
+    ratio = _ratio(environ, component) if "ratio" in sampler else 1.0
+    return Wanted(sampler, ratio, _last_s(environ, component))
+
+
+def _last_s(environ: Mapping[str, str], component: Component) -> float:
+    said = _said(environ, _LAST_MS)
+    if not said:
+        return LAST_S
+    if not (said.isascii() and said.isdigit() and 0 < len(said) < 10 and int(said)):
+        raise _fault(component, _LAST_MS, "to milliseconds")
+    return min(int(said) / 1_000, MOST_S)
 
 
 def _ratio(environ: Mapping[str, str], component: Component) -> float:

@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _EXPORTER: Final = "opentelemetry.exporter.otlp.proto.http"
-_LAST_S: Final = 3.0
-"""So long a process that ends waits for its last spans to leave."""
 _QUIET_S: Final = 60.0
 """So long nothing more is said of an endpoint that takes no spans."""
 
@@ -49,19 +48,47 @@ def open_traces(component: Component, service_name: str, *, version: str) -> Tra
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     logging.getLogger(_EXPORTER).setLevel(logging.CRITICAL)  # it repeats texts of errors; ours is one line
-    return traces_to(BatchSpanProcessor(_watched(OTLPSpanExporter())), found, service_name, version=version)
+    tally = Tally()
+    processor = BatchSpanProcessor(_watched(OTLPSpanExporter(), tally))
+    return traces_to(processor, found, service_name, version=version, tally=tally)
 
 
-def traces_to(processor: SpanProcessor, wanted: Wanted, service_name: str, *, version: str) -> Traces:
-    """Traces that end in an OpenTelemetry span processor."""
+@dataclass(slots=True)
+class Tally:
+    """Spans that were handed to a processor, and those whose export came to an end, whatever it was: the loop's
+    threads count the first, the exporter's thread the second.
+    """
+
+    handed: int = 0
+    settled: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hand(self, spans: int) -> None:
+        with self.lock:
+            self.handed += spans
+
+
+def traces_to(
+    processor: SpanProcessor, wanted: Wanted, service_name: str, *, version: str, tally: Tally | None = None
+) -> Traces:
+    """Traces that end in an OpenTelemetry span processor. With a ``tally``, whatever it lost is told at the end."""
+    keep = _handed_to(processor, service_name, version)
+
+    def counted(spans: Sequence[Span]) -> None:
+        if tally is not None:
+            tally.hand(len(spans))
+        keep(spans)
 
     def close() -> None:
         # An exporter waits longer for an endpoint that is away than a process has to end.
         ending = threading.Thread(target=processor.shutdown, daemon=True, name="spans-leave")
         ending.start()
-        ending.join(_LAST_S)
+        ending.join(wanted.last_s)
+        if tally is not None and (lost := tally.handed - tally.settled) > 0:
+            why = "the queue was full" if not ending.is_alive() else f"they had not left after {wanted.last_s:g} s"
+            log.warning("%d spans of this process are lost (%s); nothing but traces lacks them", lost, why)
 
-    return Traces(_handed_to(processor, service_name, version), sampler_of(wanted.sampler, wanted.ratio), close)
+    return Traces(counted, sampler_of(wanted.sampler, wanted.ratio), close)
 
 
 def _is_installed() -> bool:
@@ -107,7 +134,7 @@ def _handed_to(processor: SpanProcessor, service_name: str, version: str) -> Cal
     return keep
 
 
-def _watched(exporter: Any) -> Any:
+def _watched(exporter: Any, tally: Tally) -> Any:
     """The exporter, whose failures are one line a minute, without the text of any."""
     export, quiet_until = exporter.export, 0.0
 
@@ -116,8 +143,10 @@ def _watched(exporter: Any) -> Any:
         try:
             result = export(spans)
         except Exception as fault:
+            tally.settled += len(spans)
             why = type(fault).__name__
         else:
+            tally.settled += len(spans)
             if result.name == "SUCCESS":
                 return result
             why = "the endpoint did not take them"

@@ -20,6 +20,16 @@ class Collector:
     status: int = 200
     bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    open: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """It takes what comes, and answers nobody meanwhile."""
+        self.open.clear()
+        try:
+            yield
+        finally:
+            self.open.set()
 
     def spans(self) -> list[Any]:
         return [span for group in self._groups() for scope in group.scope_spans for span in scope.spans]
@@ -35,10 +45,12 @@ class Collector:
 @contextmanager
 def collecting() -> Iterator[Collector]:
     collector = Collector()
+    collector.open.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
+            collector.open.wait()
             if self.path == "/v1/traces" and collector.status == 200:
                 collector.bodies.append(body)
                 collector.headers.append({name.lower(): value for name, value in self.headers.items()})

@@ -101,7 +101,7 @@ def test_a_collector_that_is_away_does_not_keep_a_process_from_ending(
         silent.listen()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-        monkeypatch.setattr("telemetry.export._LAST_S", 0.05)
+        monkeypatch.setenv("OTEL_BSP_EXPORT_TIMEOUT", "50")
         traces = opened()
         one_request(traces)
         closing = threading.Thread(target=traces.close)
@@ -110,6 +110,31 @@ def test_a_collector_that_is_away_does_not_keep_a_process_from_ending(
         assert not closing.is_alive()
     assert all(thread.daemon for thread in threading.enumerate() if "span" in thread.name.lower())
     assert "zebra" not in caplog.text
+    own = [record.getMessage() for record in caplog.records if record.name == "telemetry.export"]
+    assert own == ["3 spans of this process are lost (they had not left after 0.05 s); nothing but traces lacks them"]
+
+
+def test_spans_that_find_the_queue_full_are_told_when_the_process_ends(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "2")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+    traces = opened()
+    with collector.held():
+        for _ in range(9):
+            one_request(traces)
+    traces.close()
+    left, told = len(collector.spans()), [r.getMessage() for r in caplog.records if r.name == "telemetry.export"]
+    assert told == [f"{27 - left} spans of this process are lost (the queue was full); nothing but traces lacks them"]
+
+
+def test_spans_that_all_left_are_not_told(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    traces = opened()
+    for _ in range(9):
+        one_request(traces)
+    traces.close()
+    assert (len(collector.spans()), caplog.text) == (27, "")
 
 
 def test_what_is_not_sampled_does_not_leave(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,14 @@ def test_what_cannot_be_meant_stops_the_start(name: str, value: str) -> None:
     with pytest.raises(DatasetAgentError, match="OTEL_") as fault:
         asked(**ENDPOINT | {name: value})
     assert fault.value.category is Category.CONFIGURATION and exit_code(fault.value) == 2
+
+
+def test_how_long_the_last_spans_may_take_is_said_in_milliseconds_and_bounded() -> None:
+    assert asked(**ENDPOINT, OTEL_BSP_EXPORT_TIMEOUT="250") == replace(DEFAULT, last_s=0.25)
+    assert asked(**ENDPOINT, OTEL_BSP_EXPORT_TIMEOUT="3600000") == replace(DEFAULT, last_s=60.0)
+    for wrong in ("0", "-1", "1.5", "soon", "9" * 20, "\u0663"):
+        with pytest.raises(DatasetAgentError, match="OTEL_BSP_EXPORT_TIMEOUT"):
+            asked(**ENDPOINT, OTEL_BSP_EXPORT_TIMEOUT=wrong)
 
 
 @pytest.mark.parametrize("ratio", ["-0.1", "1.1", "nan", "half", "inf"])

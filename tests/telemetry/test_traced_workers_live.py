@@ -40,6 +40,7 @@ def test_workers_and_a_question_are_traced_to_one_collector_and_log_json_alone(
     settings = agent_home(tmp_path / "home")
     with collecting() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        monkeypatch.setenv("OTEL_BSP_EXPORT_TIMEOUT", "60000")  # however busy this machine is
         named = {"HOME": str(settings.home), "LOG_LEVEL": "DEBUG"}
         with served("serve", "--workers", "2", "--log-format", "json", **named) as agent:
             sent = []
