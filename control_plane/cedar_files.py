@@ -28,8 +28,8 @@ from control_plane.obligations import ObligationTemplate, parse_annotations
 MAX_POLICY_BYTES: Final = 1_000_000
 _POLICY_ID: Final = re.compile(r"[A-Z][A-Z0-9]*(-[A-Z0-9]+)+")
 _VERSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_ANNOTATIONS: Final = frozenset({"id", "description", "rows", "columns", "mask", "stale"})
 _OBLIGING: Final = frozenset({"rows", "columns", "mask", "stale"})
+_ANNOTATIONS: Final = frozenset({"id", "description"}) | _OBLIGING
 RULE_PREFIX: Final = "AD-POL-"
 _ACTION: Final = re.compile(r' (?:in context )?for Action::"[^"]*"')
 _FOLLOWS: Final = "unable to find an applicable action"
@@ -87,7 +87,7 @@ def examine_policies(
     texts = [schema_text]
     files = sorted(folder.glob("*.cedar"))
     if not files:
-        faults.append(policy_fault(within, "the folder holds no .cedar file"))
+        faults.append(PolicyFault(within, "the folder holds no .cedar file"))
     for path in files:
         name = f"{within}{path.name}"
         text = _read(path, name, faults)
@@ -96,7 +96,7 @@ def examine_policies(
             if policy.policy_id in policies:
                 first = policies[policy.policy_id].place
                 problem = f'@id("{policy.policy_id}") is already used in {first}'
-                faults.append(policy_fault(name, problem, policy.line))
+                faults.append(PolicyFault(name, problem, policy.line))
             policies[policy.policy_id] = policy
     if faults or version is None:
         return None, tuple(faults)
@@ -115,7 +115,7 @@ def as_one(faults: Sequence[PolicyFault]) -> PolicyFault:
         for fault in beside[: MAX_FAULTS - 1]
     ]
     more = [f"and {len(beside) + 1 - MAX_FAULTS} more"] if len(beside) + 1 > MAX_FAULTS else []
-    return policy_fault(first.file, "; ".join([first.problem, *others, *more]), first.line)
+    return PolicyFault(first.file, "; ".join([first.problem, *others, *more]), first.line)
 
 
 class PolicyFault(DatasetAgentError):
@@ -128,21 +128,17 @@ class PolicyFault(DatasetAgentError):
         self.file, self.line, self.problem, self.typed = file, line, problem, typed
 
 
-def policy_fault(file: str, problem: str, line: int | None = None) -> PolicyFault:
-    return PolicyFault(file, problem, line)
-
-
 def _parse(file: str, text: str, schema: cedarpy.Schema | None, faults: list[PolicyFault]) -> Iterator[Policy]:
     """The policies of one file, typed where there is a schema."""
     try:
         parsed = json.loads(cedarpy.policies_to_json_str(text))
     except ValueError as error:
-        faults.append(policy_fault(file, _one_line(error), _unparsed_line(text)))
+        faults.append(PolicyFault(file, _one_line(error), _unparsed_line(text)))
         return
     if parsed.get("templates"):
         template = line_of("`?principal`", text) or line_of("`?resource`", text)
         known = "policy templates (?principal, ?resource) are not accepted; write each policy out"
-        faults.append(policy_fault(file, known, template))
+        faults.append(PolicyFault(file, known, template))
         return
     static: Mapping[str, Mapping[str, Any]] = parsed["staticPolicies"]
     written = _written(text, static)
@@ -199,19 +195,19 @@ def _policy(file: str, document: Mapping[str, Any], line: int | None) -> Policy:
     annotations: Mapping[str, Any] = document.get("annotations", {})
     policy_id = annotations.get("id") or ""
     if not _POLICY_ID.fullmatch(policy_id) or not is_name_of_record(policy_id):
-        raise policy_fault(file, 'every policy needs an id such as @id("BPD-DATA-014")', line)
+        raise PolicyFault(file, 'every policy needs an id such as @id("BPD-DATA-014")', line)
     if policy_id.startswith(RULE_PREFIX):
-        raise policy_fault(file, f'@id("{policy_id}"): ids starting {RULE_PREFIX} belong to the admission rules', line)
+        raise PolicyFault(file, f'@id("{policy_id}"): ids starting {RULE_PREFIX} belong to the admission rules', line)
     unknown = sorted(set(annotations) - _ANNOTATIONS)
     if unknown:
         known = f"{policy_id}: unknown annotation @{unknown[0]}; known: {_listed(_ANNOTATIONS)}"
-        raise policy_fault(file, known, line)
+        raise PolicyFault(file, known, line)
     if document["effect"] == "forbid" and _OBLIGING & set(annotations):
-        raise policy_fault(file, f"{policy_id}: a forbid carries no @rows, @columns, @mask or @stale", line)
+        raise PolicyFault(file, f"{policy_id}: a forbid carries no @rows, @columns, @mask or @stale", line)
     try:
         obligations = parse_annotations(annotations)
     except ScopeError as error:
-        raise policy_fault(file, f"{policy_id}: {error}", line) from error
+        raise PolicyFault(file, f"{policy_id}: {error}", line) from error
     return Policy(
         policy_id=policy_id,
         effect=document["effect"],
@@ -257,7 +253,7 @@ def read_version(folder: Path, name: str = "version", *, within: str = "") -> st
     if faults:
         raise faults[0]
     if not _VERSION.fullmatch(version) or not is_name_of_record(version):
-        raise policy_fault(f"{within}{name}", "must hold one version, for example 2026.09.01")
+        raise PolicyFault(f"{within}{name}", "must hold one version, for example 2026.09.01")
     return version
 
 
@@ -265,7 +261,7 @@ def _schema(folder: Path, within: str, faults: list[PolicyFault]) -> tuple[cedar
     """The schema, where it can be used, and its text."""
     found = sorted(folder.glob("*.cedarschema"))
     if len(found) != 1:
-        faults.append(policy_fault(within, f"the folder needs exactly one .cedarschema file, found {len(found)}"))
+        faults.append(PolicyFault(within, f"the folder needs exactly one .cedarschema file, found {len(found)}"))
         return None, ""
     before, name = len(faults), f"{within}{found[0].name}"
     text = _read(found[0], name, faults)
@@ -274,7 +270,7 @@ def _schema(folder: Path, within: str, faults: list[PolicyFault]) -> tuple[cedar
     try:
         return cedarpy.Schema.from_str(text), text
     except ValueError as error:
-        faults.append(policy_fault(name, _one_line(error), line_of(str(error), text)))
+        faults.append(PolicyFault(name, _one_line(error), line_of(str(error), text)))
         return None, text
 
 
@@ -285,9 +281,9 @@ def _read(path: Path, name: str, faults: list[PolicyFault]) -> str:
     except OSError as error:
         too_large = error.errno == errno.EFBIG
         why = f"is larger than {MAX_POLICY_BYTES} bytes" if too_large else f"cannot be read: {error.strerror}"
-        faults.append(policy_fault(name, why))
+        faults.append(PolicyFault(name, why))
     except UnicodeDecodeError:
-        faults.append(policy_fault(name, "is not UTF-8"))
+        faults.append(PolicyFault(name, "is not UTF-8"))
     return ""
 
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from contract.ids import is_version
-from control_plane.cedar_files import PolicyFault, PolicyFiles, as_one, examine_policies, policy_fault, read_version
+from control_plane.cedar_files import PolicyFault, PolicyFiles, as_one, examine_policies, read_version
 
 CURRENT: Final = "current"
 MAX_VERSIONS: Final = 64
@@ -43,22 +43,22 @@ def find_versions(folder: Path) -> PolicyFolder:
     """The versions of a folder of policies. Raises a CONFIGURATION fault that names the file."""
     if not (folder / CURRENT).exists():
         if not (folder / "version").exists() and (held := _folders(folder)):
-            raise policy_fault(CURRENT, f"is missing: it names the version in force, one of {', '.join(held)}")
+            raise PolicyFault(CURRENT, f"is missing: it names the version in force, one of {', '.join(held)}")
         version = read_version(folder)
         return PolicyFolder(version, MappingProxyType({version: folder}))
     if next(folder.glob("*.cedar"), None) is not None or (folder / "version").exists():
-        raise policy_fault(CURRENT, "stands beside policies of no version: keep one set here, or each in its folder")
+        raise PolicyFault(CURRENT, "stands beside policies of no version: keep one set here, or each in its folder")
     folders = _folders(folder)
     current = read_version(folder, CURRENT)
     if current not in folders:
-        raise policy_fault(
+        raise PolicyFault(
             CURRENT, f"names {current}, and there is no such folder: {', '.join(folders) or 'there is none'}"
         )
     if len(folders) > MAX_VERSIONS:
-        raise policy_fault("", f"holds more than {MAX_VERSIONS} versions: remove those that nobody asks about")
+        raise PolicyFault("", f"holds more than {MAX_VERSIONS} versions: remove those that nobody asks about")
     for name, path in folders.items():
         if (path / "version").exists() and (stated := read_version(path, within=f"{name}/")) != name:
-            raise policy_fault(f"{name}/version", f"says {stated}: the folder's name is the version, remove the file")
+            raise PolicyFault(f"{name}/version", f"says {stated}: the folder's name is the version, remove the file")
     return PolicyFolder(current, MappingProxyType(folders))
 
 
@@ -74,7 +74,7 @@ def read_policies(folder: Path, version: str | None = None) -> PolicyFiles:
             if found is None:
                 raise as_one(faults)
             return found
-    raise policy_fault("", "its files change while they are read: reload when they are whole")
+    raise PolicyFault("", "its files change while they are read: reload when they are whole")
 
 
 def _examine(folder: Path, version: str | None) -> tuple[PolicyFiles | None, tuple[PolicyFault, ...]]:
@@ -82,7 +82,7 @@ def _examine(folder: Path, version: str | None) -> tuple[PolicyFiles | None, tup
         found = find_versions(folder)
         wanted = found.current if version is None else version
         if wanted not in found.folders:
-            raise policy_fault("", f"there is no version {wanted}: {', '.join(found.folders)}")
+            raise PolicyFault("", f"there is no version {wanted}: {', '.join(found.folders)}")
     except PolicyFault as fault:
         return None, (fault,)
     return examine_version(folder, found, wanted)
