@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from contract.canonical import InvalidJson, canonical_json, parse_json, sha256_hex
 from contract.ids import is_slug
 from contract.verdict import NotGranted, Reason
 
 MAX_CALL_BYTES = 64 * 1024
+MAX_QUESTION_CHARS: Final = 4_000
+"""Of a question in words, from which a call is read."""
 CALL_MEDIA_TYPE = "application/json"
 RESULT_MEDIA_TYPE = "application/json"
 ARROW_MEDIA_TYPE = "application/vnd.apache.arrow.stream"

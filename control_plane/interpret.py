@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from contract.call import MAX_QUESTION_CHARS
 from contract.verdict import NotGranted, Reason
 from contract.zone import UTC
 from control_plane.accounting import left_over
@@ -29,7 +30,6 @@ from control_plane.reading import Reading
 from control_plane.strays import shown_pattern
 from control_plane.words import content_stems, find_phrase
 
-MAX_QUESTION_CHARS: Final = 4_000
 _SAME: Final = 1e-9
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from contract.call import MAX_QUESTION_CHARS
 from contract.result import ResultDocument, StoredResult
 from contract.settings import Settings
 from contract.verdict import Reason
@@ -22,7 +23,7 @@ from dataset_agent.login import As
 from dataset_agent.result_options import Format, FormatOption, Output, Place, Save
 from evidence.artifact import Artifact, write_artifact
 from root_agent.asking import Answer
-from root_agent.wanted import MAX_QUESTION_CHARS, Wanted, zone_of
+from root_agent.wanted import Wanted, zone_of
 
 
 class Door(StrEnum):

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
 from zoneinfo import ZoneInfo
 
-from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, RESULT_MEDIA_TYPE, encode_call
+from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, MAX_QUESTION_CHARS, RESULT_MEDIA_TYPE, encode_call
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
 from contract.zone import UTC, read_zone
 from root_agent.doors import read_via
 
-MAX_QUESTION_CHARS: Final = 4_000
 MAX_AGE_S: Final = 10**10
 
 

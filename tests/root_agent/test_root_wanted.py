@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, RESULT_MEDIA_TYPE
+from contract.call import ARROW_MEDIA_TYPE, MAX_CALL_BYTES, MAX_QUESTION_CHARS, RESULT_MEDIA_TYPE
 from contract.errors import Category, DatasetAgentError
-from root_agent.wanted import MAX_AGE_S, MAX_QUESTION_CHARS, Wanted
+from root_agent.wanted import MAX_AGE_S, Wanted
 
 CALL: dict[str, Any] = {"dataset": "plants", "capability": "read", "arguments": {"batch": "B001"}}
 
