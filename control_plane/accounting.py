@@ -20,7 +20,7 @@ from control_plane.asked_units import is_asked_unit, unit_of
 from control_plane.confirm import NUMERIC, names_of
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.free_text import LINK_STEMS, FreeText, is_polar
-from control_plane.memo_terms import COUNTS, TIMES, UNITS, side
+from control_plane.memo_terms import BOUNDS, COUNTS, TIMES, UNITS, side
 from control_plane.memo_words import number
 from control_plane.published import HERE, Published, neighbour, spelled
 from control_plane.reader_terms import (
@@ -34,7 +34,7 @@ from control_plane.reader_terms import (
     RELATIONS,
     STRETCHING,
 )
-from control_plane.spoken import BOUNDS, Spoken
+from control_plane.spoken import Spoken
 from control_plane.words import ASKING_STEMS, stem, stems, words
 
 _FROM: Final = frozenset({"from", "since", "starting"})

@@ -19,7 +19,7 @@ from control_plane.argument_order import assigned
 from control_plane.confirm import NUMERIC, confirm_one
 from control_plane.descriptor import DatasetCapability
 from control_plane.flags import flag_hits
-from control_plane.memo_terms import COMPARISONS
+from control_plane.memo_terms import COMPARISONS, side
 from control_plane.period_hits import Said, find_periods, said_of_time
 from control_plane.strays import shown_pattern, strays_of, unfit
 from control_plane.stretches import Stretches
@@ -28,9 +28,6 @@ from control_plane.words import stems, words
 _LOWER: Final = "above over more greater exceeding least minimum min from since after starting beginning between"
 _UPPER: Final = "below under less fewer most maximum max until till before to ending through and"
 _CUES: Final = {**dict.fromkeys(_UPPER.split(), "upper"), **dict.fromkeys(_LOWER.split(), "lower")}
-_LOWER_NAMES: Final = "min minimum lower least above over from since after start begin first"
-_UPPER_NAMES: Final = "max maximum upper most below under until till before to end last"
-_NAME_CUES: Final = {**dict.fromkeys(_UPPER_NAMES.split(), "upper"), **dict.fromkeys(_LOWER_NAMES.split(), "lower")}
 _CUE_WINDOW: Final = 3
 
 
@@ -227,7 +224,7 @@ def _assign(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> d
         return _confirmed(group, [list(dict.fromkeys(hit.value for hit in hits))] if hits else [])
     if group[0].values or group[0].pattern is not None:
         return _of_several(question, group, hits)
-    if any(_direction(parameter) for parameter in group):
+    if any(side(parameter.name) for parameter in group):
         return _directed(question, group, hits)
     # Which of several plain numbers is which cannot be told from their order.
     if len(group) > 1 and group[0].type in NUMERIC:
@@ -246,7 +243,7 @@ def _directed(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) ->
     found: dict[str, Any] = {}
     for hit in hits:
         cue = _cue(question[: hit.start])
-        fitting = [item for item in group if _direction(item) == cue and item.name not in found]
+        fitting = [item for item in group if side(item.name) == cue and item.name not in found]
         if len(fitting) != 1:
             return {}
         value = confirm_one(fitting[0], hit.value)
@@ -268,11 +265,6 @@ def _confirmed(group: Sequence[Parameter], values: Sequence[Any]) -> dict[str, A
             return {}
         found[parameter.name] = good if parameter.repeated else good[0]
     return found
-
-
-def _direction(parameter: Parameter) -> str:
-    cues = {_NAME_CUES[part] for part in re.split(r"[_-]", parameter.name) if part in _NAME_CUES}
-    return cues.pop() if len(cues) == 1 else ""
 
 
 def _cue(before: str) -> str:

@@ -7,7 +7,6 @@ that is stopped, slow or unintelligible is unknown authority, never a refusal or
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import ValidationError
 
+from contract.address import is_loopback
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.principal import Principal
@@ -250,16 +250,9 @@ def _checked(base_url: str, *, private_network: bool) -> str:
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise _fault("must be an http or https address without credentials, query or fragment")
-    if parts.scheme == "http" and not private_network and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not private_network and not is_loopback(parts.hostname):
         raise _fault("is plain http off loopback; use https, or set DATASET_AGENT_PRIVATE_NETWORK=true")
     return base_url.rstrip("/")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _fault(problem: str) -> DatasetAgentError:

@@ -16,11 +16,11 @@ from control_plane.confirm import NUMERIC
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.flags import WITH, WITHOUT, subject_of
 from control_plane.free_text import is_free_text
-from control_plane.memo_terms import EXTREMES, LINKS, NEGATIONS, RESTRICTING, STRUCTURE, TIMES
+from control_plane.memo_terms import LINKS
 from control_plane.memo_words import Token, singular, tokens, written
+from control_plane.reader_terms import RELATIONS
 from control_plane.words import STOP_WORDS, is_function_word
 
-RELATIONS: Final = NEGATIONS | EXTREMES | RESTRICTING | frozenset(TIMES) | STRUCTURE
 DAY_TYPES: Final = frozenset({SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP})
 _YEAR: Final = re.compile(r"(19|20|21)\d\d")
 _BEFORE: Final = re.compile(r"(^|[\s(\"'‘“,;:])$")

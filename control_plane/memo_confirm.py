@@ -16,13 +16,13 @@ from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter, SqlType
 from control_plane.argument_order import is_told_apart
+from control_plane.asked_units import unit_of
 from control_plane.confirm import NUMERIC
 from control_plane.memo_call import DAY_TYPES, Call, label
 from control_plane.memo_telling import Told, told
-from control_plane.memo_terms import EXTREMES, NEGATIONS, RESTRICTING, TIMES, UNITS, side
+from control_plane.memo_terms import BOUNDS, EXTREMES, NEGATIONS, RESTRICTING, TIMES, side
 from control_plane.memo_words import Token, number, span
 
-_BOUNDS: Final = {"gt": "lower", "ge": "lower", "lt": "upper", "le": "upper"}
 _UNTOLD: Final = NEGATIONS | EXTREMES | RESTRICTING | {"or", "within"}
 _FIGURES: Final = frozenset({"argument", "number", "date"})
 
@@ -113,7 +113,7 @@ def _is_accounted(found: Sequence[Token], at: int, call: Call) -> bool:
         return any(_bounds(parameter, before) for parameter in _of_number(token, call))
     if token.kind == "unit":
         of = [] if before is None or before.kind != "number" else _of_number(before, call)
-        return any(parameter.unit is not None and _unit(parameter.unit) == token.text for parameter in of)
+        return any(parameter.unit is not None and unit_of(parameter.unit) == token.text for parameter in of)
     if token.kind == "date":
         return any(_is_day_of(token, parameter, call, before) for parameter in call.given)
     if token.kind == "relative":
@@ -125,7 +125,7 @@ def _is_accounted(found: Sequence[Token], at: int, call: Call) -> bool:
 
 def _is_related(token: Token, after: Token | None) -> bool:
     """Directions count with what they direct; a denial or an extreme that is no argument is none of ours."""
-    if token.text in _BOUNDS:
+    if token.text in BOUNDS:
         return after is not None and after.kind == "number"
     if token.text in TIMES:
         return after is not None and after.kind in ("date", "relative")
@@ -180,7 +180,7 @@ def _is_day_of(token: Token, parameter: Parameter, call: Call, before: Token | N
 
 def _bounds(parameter: Parameter, before: Token | None) -> bool:
     """Whether the word before a number directs it as the parameter's name says."""
-    wanted = _BOUNDS.get(before.text) if before is not None and before.kind == "relation" else None
+    wanted = BOUNDS.get(before.text) if before is not None and before.kind == "relation" else None
     return wanted is None or side(parameter.name) == wanted
 
 
@@ -199,10 +199,6 @@ def _is_default(parameter: Parameter, call: Call) -> bool:
 
 def _spelt(value: Any) -> str:
     return number(format(Decimal(str(value)), "f"))
-
-
-def _unit(text: str) -> str:
-    return "/".join(UNITS.get(part.strip(), part.strip()) for part in text.split("/"))
 
 
 def _day(value: Any, zone: ZoneInfo) -> date | None:

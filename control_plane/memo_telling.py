@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from contract.schema import Parameter
-from control_plane.memo_call import RELATIONS, Call, named, replaced, with_arguments
+from control_plane.memo_call import Call, named, replaced, with_arguments
 from control_plane.memo_terms import AFTER_ASKING, ASKING, COMPARISONS, COUNTS, DAYS, NEUTRAL, PLACING, SHIFTS, SPANS
 from control_plane.memo_words import Token, singular
+from control_plane.reader_terms import RELATIONS
 
 _JOINING: Final = frozenset({"and", "with", "&"})
 _FIGURES: Final = frozenset({"argument", "number", "date", "relative"})

@@ -55,16 +55,18 @@ LINKS: Final = frozenset(_LINKS.split())
 TIMES: Final = MappingProxyType(
     dict.fromkeys(_UPPER_TIMES.split(), "upper") | dict.fromkeys(_LOWER_TIMES.split(), "lower")
 )
-_BOUNDS: Final = """
+_COMPARED: Final = """
 ge: at least, no less than, not less than, no fewer than, no lower than, not below, not under, >=, ≥
 le: at most, no more than, not more than, no greater than, no higher than, not above, not over, up to, <=, ≤
 gt: more than, greater than, higher than, larger than, bigger than, above, over, exceeding, beyond, >
 lt: less than, fewer than, lower than, smaller than, below, under, <
 """
 COMPARISONS: Final = tuple(
-    (line[:2], tuple(phrase.split())) for line in _BOUNDS.strip().splitlines() for phrase in line[3:].split(",")
+    (line[:2], tuple(phrase.split())) for line in _COMPARED.strip().splitlines() for phrase in line[3:].split(",")
 )
 """What they mean where a number follows. *Not above* comes before *above*: the first that fits counts."""
+BOUNDS: Final = MappingProxyType({"gt": "lower", "ge": "lower", "lt": "upper", "le": "upper"})
+"""Which bound the number behind a comparison is."""
 
 PLURALS: Final = frozenset({"news", "goods", "arms", "customs", "works", "glasses", "means", "lows", "highs"})
 """Words that are not the plural of what they look like."""

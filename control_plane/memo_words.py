@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from control_plane.memo_terms import DAYS, MOMENTS, MONTHS, NOW, PLURALS, SHIFTS, SPANS, UNITS
 from control_plane.remembered import of_words
+from control_plane.words import without_plural
 
 Kind = Literal["word", "number", "unit", "date", "id", "sign", "relative", "relation", "argument", "cue", "asking"]
 
@@ -80,11 +81,7 @@ def singular(word: str) -> str:
     text = re.sub(r"['’]s?$", "", word.casefold())
     if len(text) <= 3 or text in PLURALS or any(char.isdigit() for char in text):
         return text
-    if text.endswith("ies") and len(text) > 4:
-        return text[:-3] + "y"
-    if text.endswith(("ches", "shes", "xes", "sses", "zes")):
-        return text[:-2]
-    return text[:-1] if text.endswith("s") and not text.endswith(("ss", "us", "is")) else text
+    return without_plural(text)
 
 
 def is_relative(question: str) -> bool:

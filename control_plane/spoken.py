@@ -9,13 +9,12 @@ from contract.schema import Parameter
 from control_plane.argument_hits import Place
 from control_plane.free_text import LINK_STEMS
 from control_plane.memo_telling import with_comparisons, with_negations
-from control_plane.memo_terms import COUNTS
+from control_plane.memo_terms import BOUNDS, COUNTS
 from control_plane.memo_words import Token, tokens
 from control_plane.published import HERE, Published, masked, merged, neighbour
 from control_plane.reader_terms import ASKED_AMOUNT, IDLE, NAMING, PASSED, RELATIONS
 from control_plane.words import stem, stems
 
-BOUNDS: Final = {"gt": "lower", "ge": "lower", "lt": "upper", "le": "upper"}
 _IDLE_AFTER: Final = {
     "to": frozenset({"want", "like", "need", "wish"}),
     "like": frozenset({"would", "d", "i"}),

@@ -65,7 +65,7 @@ def stem(word: str) -> str:
     text = _POSSESSIVE.sub("", unicodedata.normalize("NFKC", word).casefold())
     if len(text) <= 3 or any(char.isdigit() for char in text):
         return text
-    text = _singular(text)
+    text = without_plural(text)
     for suffix, least in _SUFFIXES:
         if text.endswith(suffix) and len(text) - len(suffix) >= least:
             return text[: -len(suffix)]
@@ -76,7 +76,8 @@ def stem(word: str) -> str:
     return text[:-1] if text.endswith("e") and len(text) > 4 else text
 
 
-def _singular(text: str) -> str:
+def without_plural(text: str) -> str:
+    """A word in lower case without the ending of a plural, by the rules of spelling alone."""
     if text.endswith("ies") and len(text) > 4:
         return text[:-3] + "y"
     if text.endswith(("ches", "shes", "xes", "sses", "zes")):
