@@ -1,9 +1,11 @@
 """Approvals in Redis or Valkey (6.0 or newer), shared by the machines of one dataset agent.
 
-One hash an agent, a field a record, and beside it one that finds a record by its task: whoever asks for any
-task, which costs them nothing, costs two looks and not all records. Each change is one script, all or nothing. The server is the one
-of the state store, which must not forget: it is checked there. What lies in it is sealed, so whoever
-else may write there can lose approvals and can make none.
+One hash an agent, a field a record, and beside it an index: of each task until when, whose and which its
+record is. Whoever asks for any task, which costs them nothing, costs two looks; and a new record is held
+against the index, however large the others are, since the server stands still meanwhile for whoever spends
+a leaf. Each change is one script, all or nothing. The server is the one of the state store, which must not
+forget: it is checked there. What lies in it is sealed, so whoever else may write there can lose approvals and
+can make none.
 
 The account needs ``EVAL HDEL HGET HGETALL HLEN HSET``.
 """
@@ -30,41 +32,42 @@ _FAULTS: Final = (RedisError, OSError, ValueError, TypeError, KeyError)  # Timeo
 
 def hash_of(agent_id: str) -> str:
     """The key of an agent's approvals; in a cluster it lies beside the state."""
-    return "{dataset-agent}:approvals:1:" + hashlib.sha256(agent_id.encode()).hexdigest()[:32]
+    return "{dataset-agent}:approvals:2:" + hashlib.sha256(agent_id.encode()).hexdigest()[:32]
 
 
 ADD: Final = f"""
--- KEYS: the records, the ids by task. ARGV: id, task, owner, now, the record
+-- KEYS: the records, the index. ARGV: id, task, owner, now, the record, its line in the index
 local kept, own = 0, 0
-local all = redis.call('HGETALL', KEYS[1])
+local all = redis.call('HGETALL', KEYS[2])
 for at = 1, #all, 2 do
-  local held = cjson.decode(all[at + 1])
-  if held['until'] <= tonumber(ARGV[4]) then
-    redis.call('HDEL', KEYS[1], all[at])
-    redis.call('HDEL', KEYS[2], held['task'])
+  local till, owner, id = string.match(all[at + 1], '^(%S+) (%S+) (%S+)$')
+  if tonumber(till) <= tonumber(ARGV[4]) then
+    redis.call('HDEL', KEYS[1], id)
+    redis.call('HDEL', KEYS[2], all[at])
   else
-    if held['id'] == ARGV[1] or held['task'] == ARGV[2] then return 0 end
+    if id == ARGV[1] or all[at] == ARGV[2] then return 0 end
     kept = kept + 1
-    if held['owner'] == ARGV[3] then own = own + 1 end
+    if owner == ARGV[3] then own = own + 1 end
   end
 end
 if kept >= {MOST} or own >= {MOST_OF_ONE} then return 0 end
-redis.call('HSET', KEYS[2], ARGV[2], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[6])
 return redis.call('HSET', KEYS[1], ARGV[1], ARGV[5])
 """
 OF_TASK: Final = """
 -- KEYS: as above. ARGV: task
-local id = redis.call('HGET', KEYS[2], ARGV[1])
-return id and redis.call('HGET', KEYS[1], id)
+local line = redis.call('HGET', KEYS[2], ARGV[1])
+return line and redis.call('HGET', KEYS[1], string.match(line, '(%S+)$'))
 """
 SWAP: Final = """
--- KEYS: as above. ARGV: id, the record that was read, what comes in its place or '', task
+-- KEYS: as above. ARGV: id, the record that was read, what comes in its place or '', task, its line in the index
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 if ARGV[3] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])
   redis.call('HDEL', KEYS[2], ARGV[4])
 else
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+  redis.call('HSET', KEYS[2], ARGV[4], ARGV[5])
 end
 return 1
 """
@@ -76,11 +79,11 @@ class RedisApprovals:
     def __init__(self, server: RedisServer, agent_id: str, *, budget: float = BUDGET_S) -> None:
         self._server = server
         self._key = hash_of(agent_id)
-        self._tasks = f"{self._key}:tasks"
+        self._index = f"{self._key}:index"
         self._budget = budget
 
     async def add(self, held: Held, *, now: float) -> bool:
-        return await self._told(ADD, held.id, held.task_id, held.owner, repr(now), _text(held))
+        return await self._told(ADD, held.id, held.task_id, held.owner, repr(now), _text(held), _line(held))
 
     async def get(self, approval_id: str) -> Held | None:
         found = await self._ask(lambda server: cast(Any, server.hget(self._key, approval_id)))
@@ -96,10 +99,10 @@ class RedisApprovals:
 
     async def swap(self, old: Held, new: Held) -> bool:
         check_successor(old, new)
-        return await self._told(SWAP, old.id, _text(old), _text(new), old.task_id)
+        return await self._told(SWAP, old.id, _text(old), _text(new), old.task_id, _line(new))
 
     async def remove(self, old: Held) -> bool:
-        return await self._told(SWAP, old.id, _text(old), "", old.task_id)
+        return await self._told(SWAP, old.id, _text(old), "", old.task_id, "")
 
     async def health(self) -> None:
         await self._ask(lambda server: cast(Any, server.hlen(self._key)))
@@ -111,7 +114,7 @@ class RedisApprovals:
         return int(await self._run(script, *arguments)) == 1
 
     async def _run(self, script: str, *arguments: str) -> Any:
-        return await self._ask(lambda server: cast(Any, server.eval(script, 2, self._key, self._tasks, *arguments)))
+        return await self._ask(lambda server: cast(Any, server.eval(script, 2, self._key, self._index, *arguments)))
 
     async def _ask(self, question: Callable[[Redis], Awaitable[Any]]) -> Any:
         try:
@@ -132,6 +135,11 @@ def _text(held: Held) -> str:
         "sealed": held.sealed,
     }
     return json.dumps(members, separators=(",", ":"), sort_keys=True)
+
+
+def _line(held: Held) -> str:
+    """What the index says of a record. None of the three holds a blank."""
+    return f"{held.until!r} {held.owner} {held.id}"
 
 
 def _read(text: str) -> Held:

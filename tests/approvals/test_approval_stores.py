@@ -159,6 +159,31 @@ async def test_a_task_is_found_without_reading_any_other_record(valkey: ValkeySe
     await store.close()
 
 
+async def test_a_new_record_is_held_against_no_other_however_large(valkey: ValkeyServer, tmp_path: Path) -> None:
+    """One person's many large ones would hold up the server, which everybody's spends wait for, at each that is refused."""
+    agent = f"{AGENT}:{tmp_path.name}"
+    store = _redis(valkey, agent)
+    await store.add(held(), now=NOW)
+    await store._server.ask(lambda server: server.hset(hash_of(agent), "apr-1", "x" * 100_000))  # type: ignore[arg-type, return-value]
+    assert await store.add(held("apr-2"), now=NOW)
+    assert not await store.add(held("apr-1", task_id="another"), now=NOW)
+    assert not await store.add(held("apr-3", task_id="task-of-apr-1"), now=NOW)
+    await store.close()
+
+
+async def test_a_record_that_was_changed_is_forgotten_at_its_new_end(
+    stores: tuple[ApprovalStore, ApprovalStore],
+) -> None:
+    one, _ = stores
+    await one.add(held(), now=NOW)
+    assert await one.swap(held(), replace(later(held()), until=NOW + 90))
+    assert await one.add(held("apr-2"), now=NOW + 60)
+    assert await one.of_task("task-of-apr-1") is not None
+    assert await one.add(held("apr-3", until=NOW + 200), now=NOW + 90)
+    assert await one.of_task("task-of-apr-1") is None
+    assert await one.get("apr-1") is None
+
+
 async def _sent(store: RedisApprovals) -> int:
     """Bytes that the server has sent to anybody so far."""
     stats: Any = await store._server.ask(lambda server: server.info("stats"))
