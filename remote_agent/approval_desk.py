@@ -1,6 +1,6 @@
 """Where approvers work: what waits, what it is about, and their decision, for the command and the admin door alike.
 
-    who -> may they approve -> is it open -> bind and admit the call anew -> record -> decide
+    who -> may they approve -> show; or: is it open -> bind and admit the call anew -> record -> decide
 
 An approver is a verified person whom the policies permit it, and never the requester. Arguments are
 shown to nobody else. What is approved is bound and admitted for its requester first, so nothing can be
@@ -25,8 +25,9 @@ from control_plane.admission import AdmissionRequest, Review, decide
 from control_plane.approving import decide_approver
 from control_plane.principals import Directory
 from evidence.ledger import Ledger
-from evidence.row import Kind, LedgerRow, Side
+from evidence.row import Kind, LedgerRow
 from queries.bind import bind
+from remote_agent.approval_row import row_of
 from remote_agent.approval_view import line, waits, whole
 from remote_agent.approvers_revoked import Revocations, unless_revoked
 from remote_agent.service import ServedCapability, World
@@ -103,8 +104,7 @@ class ApprovalDesk:
 
     async def _show(self, approval_id: str, token: str) -> dict[str, Any]:
         async with self._worlds(await self._dataset_of(approval_id)) as world:
-            case = await self._case(approval_id, token, world)
-            _check(case.decision)
+            case = await self._permitted(approval_id, token, world)
             told = self._done(case.approval, case, None)
             parameters = [
                 one.model_dump(mode="json", exclude_unset=True) for one in _capability(case).descriptor.parameters
@@ -113,7 +113,7 @@ class ApprovalDesk:
 
     async def _approve(self, approval_id: str, token: str, edits: Mapping[str, Any], why: str) -> dict[str, Any]:
         async with self._worlds(await self._dataset_of(approval_id)) as world:
-            case = await self._permitted(approval_id, token, world)
+            case = await self._open(approval_id, token, world)
             arguments = await self._admitted(case, {**case.approval.asked.arguments, **edits})
             ruling = self._ruling(case, why)
             receipt = await self._recorded(case, case.decision, Kind.HUMAN_APPROVAL_GRANTED)
@@ -126,7 +126,7 @@ class ApprovalDesk:
 
     async def _deny(self, approval_id: str, token: str, why: str) -> dict[str, Any]:
         async with self._worlds(await self._dataset_of(approval_id)) as world:
-            case = await self._permitted(approval_id, token, world)
+            case = await self._open(approval_id, token, world)
             ruling = self._ruling(case, why)
             denied = NotGranted(
                 Reason.APPROVAL_DENIED, "an approver denied the call", policy_id=case.decision.policy_id
@@ -158,7 +158,12 @@ class ApprovalDesk:
 
     async def _case(self, approval_id: str, token: str, world: World) -> _Case:
         kept = await self._find(approval_id)
-        approver = await self._people.verified(token, world.directory, self._clock())
+        try:
+            approver = await self._people.verified(token, world.directory, self._clock())
+        except NotGranted as stranger:  # signed in, and nobody here
+            told = stranger.decision(world.policy_version)
+            await self._written(row_of(kept.approval, None, told, Kind.BLOCKED))
+            raise
         asked = kept.approval.asked
         request = self._request(approver, asked.dataset, asked.capability, world)
         decision = await decide_approver(request, kept.approval.requester.person, world.evaluator)
@@ -166,11 +171,16 @@ class ApprovalDesk:
         return _Case(kept, approver, decision, world)
 
     async def _permitted(self, approval_id: str, token: str, world: World) -> _Case:
-        """The case of an approver who may decide it, now. Who may not is recorded, and refused."""
+        """The case of an approver who may see it, and decide it. Who may not is recorded, and refused."""
         case = await self._case(approval_id, token, world)
         if case.decision.verdict is not Verdict.GRANTED:
             await self._recorded(case, case.decision, Kind.BLOCKED)
             _check(case.decision)
+        return case
+
+    async def _open(self, approval_id: str, token: str, world: World) -> _Case:
+        """The same, of what can still be decided."""
+        case = await self._permitted(approval_id, token, world)
         check_open(case.approval, self._clock())
         return case
 
@@ -228,31 +238,10 @@ class ApprovalDesk:
         self, case: _Case, decision: Decision, kind: Kind, *, cause: str | None = None
     ) -> Mapping[str, Any]:
         """The row of what an approver decided, or tried to, beside the original decision's, which stays as it is."""
-        approval, approver = case.approval, case.approver
-        row = LedgerRow(
-            kind=kind,
-            side=Side.REMOTE,
-            recorded_at=self._clock(),
-            agent_id=self._agent_id,
-            request_id=approval.id,
-            caused_by=cause or approval.decision_id,
-            **LedgerRow.decided(decision),
-            issuer=approver.issuer,
-            subject=approver.subject,
-            tenant=approver.tenant,
-            principal_class=approver.principal_class,
-            requested_dataset=approval.asked.dataset,
-            requested_capability=approval.asked.capability,
-            dataset=approval.asked.dataset,
-            dataset_version=approval.asked.dataset_version,
-            revision=approval.asked.revision,
-            capability=approval.asked.capability,
-            template_digest=approval.asked.template_digest,
-            root_jti=approval.root_jti,
-            task_id=approval.task_id,
-            trace_id=approval.trace_id,
-        )
-        return (await self._ledger().append_async(row)).to_json()
+        return await self._written(row_of(case.approval, case.approver, decision, kind, cause=cause))
+
+    async def _written(self, row: Callable[[str, float], LedgerRow]) -> Mapping[str, Any]:
+        return (await self._ledger().append_async(row(self._agent_id, self._clock()))).to_json()
 
     def _done(self, ruled: Approval, case: _Case, receipt: Mapping[str, Any] | None) -> dict[str, Any]:
         return {

@@ -64,11 +64,11 @@ def token(agent: RunningAgent, name: str = APPROVER) -> str:
     return identity_token(agent.settings, name, 60, audience=agent.settings.agent_id)
 
 
-def old_token(agent: RunningAgent, issued: float) -> str:
+def old_token(agent: RunningAgent, issued: float, subject: str = "u-clin-01") -> str:
     """Of the approver, as it was issued then."""
     signer, settings = FileSigner.load(agent.settings.issuer_dir / "identity.jwk"), agent.settings
     return issue_identity(
-        signer, issuer_url=settings.issuer_url, subject="u-clin-01", audience=settings.agent_id, now=issued
+        signer, issuer_url=settings.issuer_url, subject=subject, audience=settings.agent_id, now=issued
     )
 
 
@@ -159,9 +159,32 @@ def test_the_requester_and_who_is_not_permitted_decide_nothing_and_see_nothing(
     assert (told["approval"], told["decision"]["verdict"], told["decision"]["policy_id"]) == (None, "REFUSED", policy)
     assert "B001" not in json.dumps(told)
     tried = rows_since(agent, before)
-    assert [row["kind"] for row in tried] == ([] if what == "show" else ["blocked"])
-    assert all(row["caused_by"] == approval_of(agent, task).decision_id for row in tried)
+    assert [row["kind"] for row in tried] == ["blocked"]
+    assert tried[0]["caused_by"] == approval_of(agent, task).decision_id
     assert approval_of(agent, task).state is State.PENDING
+
+
+@pytest.mark.parametrize("what", ["show", "approve", "deny"])
+def test_who_signs_in_and_is_in_no_directory_is_refused_and_that_is_recorded(
+    agent: RunningAgent, rpc: Client, what: str
+) -> None:
+    task = ask(rpc, **A)
+    before = len(agent.rows())
+    told = decide(agent, task, what, person=old_token(agent, time.time(), "u-nobody"))
+    assert (told["approval"], told["decision"]["reason"]) == (None, "UNKNOWN_PRINCIPAL")
+    (tried,) = rows_since(agent, before)
+    assert (tried["kind"], tried["reason"], tried["request_id"]) == (
+        "blocked",
+        "UNKNOWN_PRINCIPAL",
+        approval_of(agent, task).id,
+    )
+
+
+def test_an_approver_who_looks_leaves_no_row(agent: RunningAgent, rpc: Client) -> None:
+    task = ask(rpc, **A)
+    before = len(agent.rows())
+    assert decide(agent, task, "show")["decision"]["verdict"] == "GRANTED"
+    assert rows_since(agent, before) == []
 
 
 @pytest.mark.parametrize("what", ["show", "approve", "deny"])
@@ -177,7 +200,7 @@ def test_an_approver_who_was_revoked_since_they_signed_in_decides_nothing_and_se
     assert (told["approval"], told["decision"]["reason"]) == (None, "GRANT_REVOKED")
     assert "B001" not in json.dumps(told)
     tried = rows_since(agent, before)
-    assert [(row["kind"], row["reason"]) for row in tried] == ([] if what == "show" else [("blocked", "GRANT_REVOKED")])
+    assert [(row["kind"], row["reason"]) for row in tried] == [("blocked", "GRANT_REVOKED")]
     assert approval_of(agent, task).state is State.PENDING
     assert decide(agent, task, what, person=signed_in[1])["decision"]["verdict"] == "GRANTED"
 
@@ -259,10 +282,11 @@ def test_where_evidence_cannot_be_written_nothing_is_decided(
         raise NotGranted(Reason.EVIDENCE_UNAVAILABLE, "the disk is full")
 
     task = ask(rpc, **A)
-    for what in ("approve", "deny"):
+    for what, who in (("approve", APPROVER), ("deny", APPROVER), ("show", "analyst")):
         with monkeypatch.context() as patch:
             patch.setattr(agent.lifecycle.service.ledger, "append_async", full)
-            assert decide(agent, task, what)["decision"]["reason"] == "EVIDENCE_UNAVAILABLE"
+            told = decide(agent, task, what, person=token(agent, who))
+            assert told["decision"]["reason"] == "EVIDENCE_UNAVAILABLE"
     assert approval_of(agent, task).state is State.PENDING
 
 
