@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import logging
 import os
+import shlex
 import stat
 from functools import lru_cache
 from pathlib import Path
@@ -101,7 +102,7 @@ def _made(path: Path) -> bytes:
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-            raise _fault("permissions", f"others may read the memo secret; run: chmod 600 {path}")
+            raise _fault("permissions", f"others may read the memo secret; run: chmod 600 {shlex.quote(str(path))}")
         return _from_hex(file.read(1_024).decode("ascii", "replace"), str(path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Literal
@@ -27,9 +28,9 @@ def read_secret(path: Path, *, what: str, limit: int) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise SecretFileError("unreadable", f"{path} is no file: put {what} there")
             if stat.S_IMODE(status.st_mode) & 0o077:
-                raise SecretFileError("permissions", f"others may read {what}; run: chmod 600 {path}")
+                raise SecretFileError("permissions", f"others may read {what}; run: chmod 600 {shlex.quote(str(path))}")
             if status.st_uid not in (os.geteuid(), 0):
-                told = f"{path} with {what} belongs to another user; run: chown {os.geteuid()} {path}"
+                told = f"{path} with {what} belongs to another user; run: chown {os.geteuid()} {shlex.quote(str(path))}"
                 raise SecretFileError("permissions", told)
             data = file.read(limit + 1)
     except FileNotFoundError as error:

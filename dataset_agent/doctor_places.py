@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +63,7 @@ def _strangers(settings: Settings) -> Iterator[Finding]:
         except OSError:
             continue
         if status.st_uid not in (mine, owner) and not status.st_mode & _OTHERS:
-            advice = f"it belongs to user {status.st_uid}; run as that user or as root: chown {mine} {path}"
+            advice = f"it belongs to user {status.st_uid}; run as that user or as root: chown {mine} {shlex.quote(str(path))}"
             yield Finding(f"owner of {path}", "broken", advice)
 
 
@@ -79,4 +80,4 @@ def _weak(path: Path, forbidden: int, command: str, what: str) -> Iterator[Findi
     except OSError:  # it went away, or is nobody's business of this user
         return
     if mode & forbidden and not (path.is_dir() and mode & stat.S_ISVTX):
-        yield Finding(f"permissions of {path}", "broken", f"others may {what}; run: {command} {path}")
+        yield Finding(f"permissions of {path}", "broken", f"others may {what}; run: {command} {shlex.quote(str(path))}")

@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -99,7 +100,11 @@ def running(settings: Settings) -> list[Running]:
     except FileNotFoundError:
         return []
     if mode & _OTHERS:
-        raise _fault(Category.CONFIGURATION, "permissions", f"others may enter {folder}: run chmod 700 {folder}")
+        raise _fault(
+            Category.CONFIGURATION,
+            "permissions",
+            f"others may enter {folder}: run chmod 700 {shlex.quote(str(folder))}",
+        )
     return [found for path in sorted(folder.glob("*.json")) if (found := _read(path)) is not None]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Final
@@ -140,9 +141,11 @@ def key_fault(code: str, message: str, category: Category = Category.CONFIGURATI
 def _check_mine(place: Path, status: os.stat_result, mode: str) -> None:
     """Root may own what this user cannot read anyway; anybody else could put another key there."""
     if stat.S_IMODE(status.st_mode) & 0o077:
-        raise key_fault("permissions", f"{place} is open to others; run: chmod {mode} {place}")
+        raise key_fault("permissions", f"{place} is open to others; run: chmod {mode} {shlex.quote(str(place))}")
     if status.st_uid not in (os.geteuid(), 0):
-        raise key_fault("permissions", f"{place} belongs to another user; run: chown {os.geteuid()} {place}")
+        raise key_fault(
+            "permissions", f"{place} belongs to another user; run: chown {os.geteuid()} {shlex.quote(str(place))}"
+        )
 
 
 def _private_key(data: bytes, where: str) -> Ed25519PrivateKey:

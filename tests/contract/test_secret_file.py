@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,15 @@ def test_a_file_that_others_may_touch_is_refused_with_what_to_run(tmp_path: Path
     with pytest.raises(SecretFileError, match=f"chmod 600 {path}"):
         read_secret(path, what="it", limit=64)
     assert code(path) == "permissions"
+
+
+def test_what_to_run_can_be_run_as_it_is_told_whatever_the_path_holds(tmp_path: Path) -> None:
+    path = in_file(tmp_path / "my $(touch x) secret", mode=0o644)
+    with pytest.raises(SecretFileError) as told:
+        read_secret(path, what="it", limit=64)
+    subprocess.run(str(told.value).partition("run: ")[2], shell=True, check=True, cwd=tmp_path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
