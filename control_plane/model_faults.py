@@ -28,6 +28,7 @@ _WORDS: Final = {
     "dict_type": "must have members, each with a name",
     "model_type": "must have members, each with a name",
     "model_attributes_type": "must have members, each with a name",
+    "too_short": "must name at least one",
 }
 
 
@@ -86,10 +87,16 @@ def _causes(problems: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[int |
             meant[loc] = right
     for problem in problems:
         loc, kind = problem["loc"], problem["type"]
+        if kind == "too_short" and _has_fault_within(loc, problems):
+            continue  # what is wrong is left out of the list, which is then found too short
         if loc in meant:
             yield loc, f"is unknown here; write {meant[loc]}"
         elif kind != "missing" or str(loc[-1]) in missing[loc[:-1]]:
             yield loc, _WORDS.get(kind) or _bare(str(problem["msg"]))
+
+
+def _has_fault_within(loc: tuple[int | str, ...], problems: Sequence[Mapping[str, Any]]) -> bool:
+    return any(len(one["loc"]) > len(loc) and one["loc"][: len(loc)] == loc for one in problems)
 
 
 def _bare(message: str) -> str:

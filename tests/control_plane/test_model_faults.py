@@ -23,6 +23,7 @@ class Folder(Strict):
     version: str
     live: bool = True
     items: tuple[Item, ...] = Field(default=(), strict=False)
+    needed: tuple[Item, ...] = Field(default=(Item(name="a"),), min_length=1, strict=False)
     source: dict[str, str] = Field(default_factory=dict)
 
 
@@ -63,6 +64,8 @@ def test_a_name_elsewhere_is_not_what_is_meant() -> None:
         (WHOLE + "source: [a]\n", "line 3: source: must have members, each with a name"),
         (WHOLE + "items: [3]\n", "line 3: items[0]: must have members, each with a name"),
         (WHOLE + "items: [{name: a, rows: x}]\n", "line 3: items[0] (a).rows: must be a whole number"),
+        (WHOLE + "needed: []\n", "line 3: needed: must name at least one"),
+        (WHOLE + "needed: [{name: a, rows: x}]\n", "line 3: needed[0] (a).rows: must be a whole number"),
         (WHOLE + "items: [{name: a, effect: x}]\n", "line 3: items[0] (a).effect: must be 'read' or 'compute'"),
     ],
 )
