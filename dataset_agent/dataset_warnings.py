@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contract.principal import Principal
 from contract.scope import Obligations
 from contract.verdict import NotGranted
-from control_plane.descriptor import APPROVE, CapabilityManifest, DatasetManifest
+from control_plane.descriptor import APPROVE, CapabilityManifest, DatasetManifest, Effect
 from control_plane.interpret import interpret
 from control_plane.policy import Outcome, PolicyRequest, PolicySet
 from control_plane.principals import Directory
@@ -42,9 +42,9 @@ def warnings_of(
             if policies is not None and capability.policy_id and capability.policy_id not in policies.policies:
                 message = f"names {capability.policy_id}, which no policy has as its @id; it can never be the one that decides"
                 yield FolderFault(item.file, message, line, place)
-            if directory is not None and capability.requires_review and not _has_approver(item.manifest, directory):
-                message = f"needs a person's approval, and nobody is entitled to {APPROVE} on {item.manifest.dataset}"
-                yield FolderFault(item.file, message, line, place)
+            if directory is not None and capability.requires_review:
+                for message in _approval(item.manifest, capability, policies, directory):
+                    yield FolderFault(item.file, message, line, place)
             if policies is not None and directory is not None:
                 template = templates.get((item.manifest.dataset, capability.name))
                 for message in _reach(item.manifest, capability, policies, directory, template):
@@ -66,11 +66,31 @@ def _examples(
             yield FolderFault(item.file, message, *item.document.where(("capabilities", number, "examples", place)))
 
 
-def _has_approver(manifest: DatasetManifest, directory: Directory) -> bool:
-    return any(
-        person.tenant == manifest.tenant and person.holds(manifest.dataset, APPROVE)
+def _approval(
+    manifest: DatasetManifest, capability: CapabilityManifest, policies: PolicySet | None, directory: Directory
+) -> Iterator[str]:
+    """Why nobody could approve a call, as ``control_plane.approving`` decides."""
+    entitled = [
+        person
         for person in directory.by_name.values()
-    )
+        if person.tenant == manifest.tenant and person.holds(manifest.dataset, APPROVE)
+    ]
+    if not entitled:
+        yield f"needs a person's approval, and nobody is entitled to {APPROVE} on {manifest.dataset}"
+        return
+    cleared = [person for person in entitled if capability.sensitivity.within(person.clearance)]
+    if not cleared:
+        yield f"needs a person's approval, and nobody who is entitled to {APPROVE} is cleared for it"
+    elif policies is not None and not any(_permits(policies, manifest, capability, person) for person in cleared):
+        yield (
+            f"needs a person's approval, and no policy permits {APPROVE} to anybody who is entitled to it: "
+            f'permit Action::"{APPROVE}" in policies/, and name it in the .cedarschema'
+        )
+
+
+def _permits(policies: PolicySet, manifest: DatasetManifest, capability: CapabilityManifest, person: Principal) -> bool:
+    asked = capability.model_copy(update={"name": APPROVE, "effect": Effect.READ, "policy_id": None})
+    return policies.evaluate(_request(manifest, asked, person)).outcome is Outcome.PERMIT
 
 
 def _stale(

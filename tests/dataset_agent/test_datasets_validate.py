@@ -205,7 +205,28 @@ def test_a_review_that_nobody_may_give_is_a_warning_and_whoever_may_is_entitled_
     told = [warning.message for warning in checked(world).warnings if "approv" in warning.message]
     assert told == ["needs a person's approval, and nobody is entitled to approve on flights"]
     edit(world, PEOPLE, ("[list_flights, summarise_flights]", "[approve, list_flights, summarise_flights]"))
+    (warning,) = [warning for warning in checked(world).warnings if "approv" in warning.message]
+    assert "no policy permits approve to anybody who is entitled to it" in warning.message
+    edit(world, "policies/schema.cedarschema", ("action list_flights", "action approve, list_flights"))
+    edit(world, POLICY, ('Action::"list_flights"', 'Action::"approve", Action::"list_flights"'))
     assert not [warning for warning in checked(world).warnings if "approv" in warning.message]
+
+
+def test_a_review_that_only_people_who_are_not_cleared_may_give_is_a_warning(world: Path) -> None:
+    descriptor = (world / DESCRIPTOR).read_text()
+    (line,) = [line for line in descriptor.splitlines() if line.strip() == "- name: list_flights"]
+    indent = " " * (line.index("-") + 2)
+    edit(world, DESCRIPTOR, (line, f"{line}\n{indent}requires_review: true\n{indent}sensitivity: confidential"))
+    edit(world, PEOPLE, ("[list_flights, summarise_flights]", "[approve, list_flights, summarise_flights]"))
+    told = [warning.message for warning in checked(world).warnings if "approv" in warning.message]
+    assert told == ["needs a person's approval, and nobody who is entitled to approve is cleared for it"]
+
+
+def test_a_member_that_is_wrong_leaves_no_list_that_is_said_to_be_empty(world: Path) -> None:
+    text = (world / DESCRIPTOR).read_text()
+    edit(world, DESCRIPTOR, *[("type: STRING", "type: TEXT")] * text.count("type: STRING"))
+    told = [fault.message for fault in checked(world).faults]
+    assert told and all("must be 'STRING'" in message for message in told)
 
 
 def test_a_time_that_no_policy_takes_up_is_a_warning_until_one_does(world: Path) -> None:
