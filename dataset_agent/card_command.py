@@ -17,7 +17,7 @@ from control_plane.descriptor import DatasetDescriptor
 from dataset_agent.configuration import load_settings
 from dataset_agent.console import AsJson, paragraph, print_json, progress, say
 from dataset_agent.pinned import pinned_agent
-from delegation.cards import CardBook, RemoteCard
+from delegation.cards import CARD_PATH, CardBook, RemoteCard
 from delegation.credentials import Assertions
 from delegation.http import open_http
 from grants import jose
@@ -36,6 +36,8 @@ def card(
     as_json: AsJson = False,
 ) -> None:
     """Fetch a card, verify its signature with the agent's pinned key, and show what may be asked."""
+    if url is not None:
+        url = url.removesuffix(CARD_PATH)
     settings = load_settings(url=url)
     asked, place = _asked(settings, url, agent)
     with progress("fetching the card"):
@@ -130,7 +132,10 @@ async def _fetched(settings: Settings, agent: TrustedAgent, url: str, *, guessed
     except NotGranted as stop:
         if stop.reason is not Reason.REMOTE_CARD_INVALID or not guessed or _is_at(agent, url):
             raise
-        why = f"{settings.trust_path} has no agent at {url}, so it was taken for {agent.id}: --agent names another"
+        why = (
+            f"{settings.trust_path} has no agent at {url}, so it was taken for {agent.id}, which is at {agent.url} "
+            "there: --agent names another"
+        )
         raise NotGranted(stop.reason, f"{stop.message}; {why}") from stop
 
 

@@ -37,6 +37,12 @@ def test_an_address_alone_is_verified_as_the_agent_that_is_pinned_there(
     assert told.json["kid"] == other.lifecycle.service.signer.public_key.thumbprint
 
 
+def test_the_address_of_the_card_itself_is_that_of_its_agent(command: CommandLine, other: RunningAgent) -> None:
+    told = command("card", other.url + "/.well-known/agent-card.json", "--json")
+    assert told.code == 0, told.err
+    assert told.json["agent_id"] == OTHER
+
+
 def test_an_id_alone_is_fetched_from_its_address(command: CommandLine, other: RunningAgent) -> None:
     told = command("card", "--agent", OTHER, "--json").json
     assert (told["agent_id"], told["url"]) == (OTHER, other.url)
@@ -61,9 +67,9 @@ def test_who_is_at_an_address_that_is_not_pinned_is_said_to_be_a_guess(
     elsewhere = other.url.replace("127.0.0.1", "localhost")
     run = command("card", elsewhere)
     assert run.code == 4
-    assert (
-        f"has no agent at {elsewhere}, so it was taken for urn:dataset-agent:remote: --agent names another" in run.line
-    )
+    pinned = load_trust(Path(command.settings["HOME"]) / "trust.toml").agents["urn:dataset-agent:remote"]
+    told = f"so it was taken for {pinned.id}, which is at {pinned.url} there: --agent names another"
+    assert f"has no agent at {elsewhere}, {told}" in run.line
     assert "so it was taken for" not in command("card", elsewhere, "--agent", OTHER).err
 
 
