@@ -99,7 +99,10 @@ def with_bounds(asking: Asking, target: Target, now: float) -> Target:
     if capability is None or not any(period.name in target.call.arguments for period in capability.periods):
         return with_missing(target)
     found = resolve_periods(capability, target.call.arguments, zone=asking.wanted.zone, now=now)
-    target = with_missing(replace(target, call=replace(target.call, arguments=found.arguments)))
+    # A bound that was said beside its period goes too: what completes the call would say both again.
+    ends = {end for period in capability.periods if period.name in found.unread for end in (period.from_, period.to)}
+    arguments = {name: value for name, value in found.arguments.items() if name not in ends}
+    target = with_missing(replace(target, call=replace(target.call, arguments=arguments)))
     unread = tuple(
         Missing(period.name, period_type(capability, period).value, (), found.unread[period.name])
         for period in capability.periods
