@@ -62,7 +62,9 @@ def purge(
     if older_than is not None:
         members["older_than_s"] = _seconds(older_than)
     members |= {name: True for name, is_on in (("expired", expired), ("damaged", damaged)) if is_on}
-    if everything == bool(members):
+    if everything and members:
+        raise typer.BadParameter("--all is everything, and more is given that must hold: leave one of them out")
+    if not everything and not members:
         raise typer.BadParameter("say what to purge (--dataset, --expired, …), or --all for everything")
     members |= {"all": True} if everything else {}
     if url is None and settings.cache_url is None and not dry_run:

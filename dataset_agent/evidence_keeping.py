@@ -17,7 +17,7 @@ from contract.ids import new_id
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
 from dataset_agent.configuration import check_user, load_settings
-from dataset_agent.console import AsJson, fail, note, print_json, progress, say
+from dataset_agent.console import EXIT_USAGE, AsJson, fail, note, print_json, progress, say
 from dataset_agent.evidence_options import (
     DryRun,
     LedgerOption,
@@ -54,6 +54,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a ledger as JSON lines, whole or not at all; one that broke off goes on where it was."""
+    if file.is_dir():
+        raise fail(f"{file} is a folder: name a file in it", EXIT_USAGE)
     try:
         with ledger_at(load_settings(), side, ledger) as path, progress("exporting") as percent:
             done = write_export(path, file, start=start, progress=_counting(percent))

@@ -58,6 +58,8 @@ def read_file(path: Path, data: Path, *, tables: Sequence[str], null: Sequence[s
     ``tables`` are, of a DuckDB file, those to take (none: all), of another the name it is given.
     Raises ``DatasetAgentError``.
     """
+    if path.is_dir():
+        raise _fault(f"{path} is a folder: name a file in it, --from for each")
     kind = _KINDS.get(path.suffix.lower())
     if kind is None:
         raise _fault(f"{path.name} is none of {', '.join(_KINDS)}: convert it, or rename it to what it is")

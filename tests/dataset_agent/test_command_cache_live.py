@@ -150,6 +150,8 @@ def test_a_purge_asks_first_counts_exactly_and_makes_the_next_call_run(
     for principal in ("process_engineer", "analyst"):
         command.ask(QUESTION, principal)
     assert command("cache", "purge", *at).code == 2
+    both = command("cache", "purge", "--all", "--class", "analyst", "--dry-run", *at)
+    assert both.code == 2 and "--all is everything, and more is given" in both.line
     unsure = command("cache", "purge", "--all", *at)
     assert (unsure.code, "2 entries would be removed: add --yes" in unsure.line) == (2, True)
     dry = command("cache", "purge", "--class", "analyst", "--dry-run", *at)

@@ -157,6 +157,14 @@ def test_a_later_export_is_a_receipt_too(kept: Kept, tmp_path: Path) -> None:
     assert kept.command("evidence", "verify", "--receipt", str(export)).code == 0
 
 
+def test_an_export_into_a_folder_is_refused_before_anything_is_written(kept: Kept, tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    run = kept.command("evidence", "export", str(folder))
+    assert (run.code, run.line) == (2, f"error: {folder} is a folder: name a file in it")
+    assert list(folder.iterdir()) == [] and not (tmp_path / "backup.partial").exists()
+
+
 def test_an_export_goes_on_where_it_broke_off(kept: Kept, tmp_path: Path) -> None:
     file = tmp_path / "export.jsonl"
     assert kept.command("evidence", "export", str(file)).code == 0

@@ -197,6 +197,7 @@ def test_a_file_that_cannot_be_read_makes_nothing(tmp_path: Path, text: str, tol
     [
         ("flights.xlsx", {}, "is none of .csv"),
         ("none.csv", {}, "is not there"),
+        ("world", {}, "world is a folder: name a file in it"),
         ("flights.csv", {"name": "Not A Name"}, "is no name for a dataset"),
         ("flights.csv", {"tenant": "ACME"}, "is no name for a tenant"),
         ("flights.csv", {"tables": ("a", "b")}, "holds one table"),
