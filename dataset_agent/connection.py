@@ -23,6 +23,8 @@ KEPT_FILES: Final = 256
 """Open files that are kept from connections: for stores, queries, and connections to others."""
 FEWEST: Final = 64
 MOST: Final = 10_000
+MOST_UNREAD: Final = 256 * 2**20
+"""Bytes of answers that may lie in this process's memory for peers who have not read them yet, of all connections together."""
 
 _LIMITS: Final = {h11.IDLE: HEAD_S, h11.SEND_BODY: BODY_S}
 
@@ -64,6 +66,7 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._note()
+        self._shed()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -73,6 +76,11 @@ class Connection(H11Protocol):
     def waits_since(self) -> float | None:
         """Since when, by the loop's clock, the peer has to send or to read something; ``None`` while it waits for us."""
         return self._since
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is more than a connection that is about to be gone."""
+        return not self.transport.is_closing() or self.transport.get_write_buffer_size() > 0
 
     def end(self) -> None:
         """Let go of it at once: what its peer has not read yet is not kept for it."""
@@ -100,13 +108,28 @@ class Connection(H11Protocol):
         if left > 0:
             self._look_later(left)
             return
-        self.end()
+        self.transport.close()  # what was answered is still there to be read
 
     def _make_room(self) -> None:
         """End the connection whose peer was waited for longest, which may be this one."""
-        waiting = [
+        min(self._waiting(), default=(0.0, 0, self))[2].end()
+
+    def _shed(self) -> None:
+        """End those whose peers have not read for longest, until what lies unread is no more than may be held."""
+        unread = [(*told, told[2].transport.get_write_buffer_size()) for told in self._waiting()]
+        held = sum(size for *_, size in unread)
+        if held <= MOST_UNREAD:
+            return
+        for _, _, one, size in sorted(unread):
+            if held <= MOST_UNREAD:
+                return
+            if size:
+                one.end()
+                held -= size
+
+    def _waiting(self) -> list[tuple[float, int, Connection]]:
+        return [
             (one.waits_since, id(one), one)
             for one in self.connections
-            if isinstance(one, Connection) and one.waits_since is not None and not one.transport.is_closing()
+            if isinstance(one, Connection) and one.waits_since is not None and one.is_held
         ]
-        min(waiting, default=(0.0, 0, self))[2].end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import resource
 import socket
@@ -19,6 +20,8 @@ from dataset_agent import connection
 from dataset_agent.connection import FEWEST, KEPT_FILES, MOST, most_connections
 from dataset_agent.process import bind_port, server_settings
 
+LARGE = 32 * 2**20
+"""Much more than the system holds for a peer that reads nothing."""
 WHOLE = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 UPGRADE = (
     b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n%s\r\n"
@@ -42,7 +45,7 @@ class Held:
         if scope["path"] == "/read":
             while (await receive()).get("more_body"):
                 pass
-        size = 64 * 2**20 if scope["path"] == "/large" else 2
+        size = LARGE if scope["path"] == "/large" else 2
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
         await send({"type": "http.response.body", "body": b"o" * size})
 
@@ -139,6 +142,15 @@ def test_a_request_may_be_worked_on_for_longer_than_its_peer_is_waited_for(held:
     assert is_answered(one)
 
 
+@pytest.mark.usefixtures("impatient")
+def test_what_was_answered_is_there_for_who_reads_slowly(held: Held) -> None:
+    one = held.connect(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert one.recv(1)
+    assert is_ended(held.connect())  # so the time is over in which another request had to come
+    assert is_ended(held.connect())
+    assert read_whole(one)
+
+
 def test_more_connections_than_there_may_be_end_the_one_that_was_waited_for_longest(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +173,29 @@ def test_a_peer_that_does_not_read_goes_when_room_is_needed(held: Held, monkeypa
     for one in greedy:
         assert one.recv(1)
     assert is_answered(held.connect(WHOLE))
+
+
+def test_answers_that_lie_unread_are_held_up_to_a_bound_and_the_oldest_goes(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them lies whole in memory: so many peers that read nothing would be all the memory there is."""
+    monkeypatch.setattr(connection, "MOST_UNREAD", LARGE * 5 // 4)
+    greedy = []
+    for _ in range(3):
+        greedy.append(held.connect(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"))
+        assert held.arrived.acquire(timeout=20)
+        assert greedy[-1].recv(1)
+    assert is_answered(held.connect(WHOLE))
+    assert [read_whole(one) for one in greedy] == [False, False, True]
+
+
+def read_whole(one: socket.socket) -> bool:
+    """Whether all of a large answer comes."""
+    size = 0
+    with contextlib.suppress(ConnectionResetError):
+        while size < LARGE - 1 and (data := one.recv(2**20)):
+            size += len(data)
+    return size >= LARGE - 1
 
 
 def test_where_all_are_worked_on_the_newest_goes(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
