@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -18,10 +18,11 @@ from typing import Any, Final
 import httpx
 from a2a.client.client import ClientCallContext, ClientConfig
 from a2a.client.client_factory import ClientFactory
-from a2a.client.errors import A2AClientError, A2AClientTimeoutError
+from a2a.client.errors import A2AClientTimeoutError
 from a2a.client.transports.jsonrpc import JsonRpcTransport
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest,
+    ListTasksRequest,
     Message,
     Part,
     SendMessageRequest,
@@ -30,7 +31,6 @@ from a2a.types.a2a_pb2 import (
     TaskState,
     TaskStatus,
 )
-from a2a.utils.errors import A2AError, TaskNotFoundError, UnsupportedOperationError
 from google.adk.a2a.agent.config import A2aRemoteAgentConfig, ParametersConfig, RequestInterceptor
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.remote_a2a_agent import RemoteA2aAgent
@@ -40,10 +40,11 @@ from pydantic import PrivateAttr
 
 from contract.call import CALL_MEDIA_TYPE, RESULT_MEDIA_TYPE, Call
 from contract.errors import DatasetAgentError, SignerUnavailable
+from contract.ids import new_id
 from contract.verdict import VERDICTS, NotGranted, Reason
 from delegation.cards import RemoteCard
+from delegation.failures import failure
 from delegation.following import Follow, Gathered
-from delegation.http import UNAVAILABLE, ReplyTooLarge, busy
 from delegation.reply import Outcome, Reply
 from delegation.reply_reader import MAX_ID, from_response, plain
 from delegation.roles import MODEL, a2a_role
@@ -52,18 +53,14 @@ from delegation.wire import service_parameters
 
 log = logging.getLogger(__name__)
 
-_MEANT: Final[dict[type[A2AError], str]] = {
-    TaskNotFoundError: " (it has no such task, or not any more: send the call without it)",
-    UnsupportedOperationError: " (the task has ended, or is being answered: send the call without it)",
-}
-"""What is meant where a call was sent in a task. No word of the other side is repeated."""
-
 _UNSETTLED: Final = frozenset({Reason.REMOTE_TIMEOUT, Reason.REMOTE_UNREACHABLE})
 """Whether the call ran is not known: its task, where that was told already, is named, so that it can be looked up."""
 
 DELEGATE_NAME: Final = "remote_dataset_agent"
 _CANCEL_S: Final = 2.0
 """How long whoever leaves waits until the agent has stopped."""
+_LOOK_S: Final = 2.0
+"""How long it is asked which task was not answered."""
 _JSONRPC: Final = "JSONRPC"
 _SHOWN_STATE: Final = {
     Outcome.COMPLETED: TaskState.TASK_STATE_COMPLETED,
@@ -78,7 +75,8 @@ class Exchange:
 
     ``media_type`` is the form the result is wanted in. ``waits`` says that ``prepare`` asks another process for a signature.
     With ``task_id`` the call goes on with a task that waits for input; with ``follow`` it is sent as
-    a stream, and cancelled where whoever waits for it leaves.
+    a stream, and cancelled where whoever waits for it leaves. It is sent in a context of its own, by which its task is found
+    with the headers of ``looking`` where no answer came in time.
     """
 
     def __init__(
@@ -91,10 +89,13 @@ class Exchange:
         media_type: str = RESULT_MEDIA_TYPE,
         task_id: str = "",
         follow: Follow | None = None,
+        looking: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self.call = call
         self.task_id = task_id
         self.follow = follow
+        self.looking = looking
+        self.context_id = "" if task_id else new_id("ctx")
         self.media_type = media_type
         self.prepare = prepare
         self.timeout = timeout
@@ -170,8 +171,9 @@ class SealedTransport(JsonRpcTransport):
             reply = Reply.failed(
                 Reason.REMOTE_TIMEOUT, "the dataset agent did not answer in time; whether it ran is unknown"
             )
+            await self._look_up()
         except Exception as fault:
-            reply = _failure(fault)
+            reply = failure(fault)
         if reply.reason in _UNSETTLED:
             reply = replace(reply, task_id=self._task_id)
         self._exchange.settle(reply)
@@ -200,37 +202,32 @@ class SealedTransport(JsonRpcTransport):
             return
         try:
             async with asyncio.timeout(_CANCEL_S):
-                headers = await asyncio.to_thread(follow.headers) if self._exchange.waits else follow.headers()
-                context = ClientCallContext(service_parameters=service_parameters(None, headers))
-                await super().cancel_task(CancelTaskRequest(id=task_id), context=context)
+                await super().cancel_task(CancelTaskRequest(id=task_id), context=await self._named(follow.headers))
         except Exception as fault:
             log.info("a task was not cancelled by name: %s", type(fault).__name__)
+
+    async def _look_up(self) -> None:
+        """Which task it is that was not answered, where the agent tells that."""
+        looking, context_id = self._exchange.looking, self._exchange.context_id
+        if self._task_id or looking is None:
+            return
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                wanted = ListTasksRequest(context_id=context_id, page_size=1)
+                found = (await super().list_tasks(wanted, context=await self._named(looking))).tasks
+            if found and found[0].context_id == context_id:
+                self._task_id = plain(found[0].id, MAX_ID)
+        except Exception as fault:
+            log.info("a task was not looked up: %s", type(fault).__name__)
+
+    async def _named(self, headers: Callable[[], Mapping[str, str]]) -> ClientCallContext:
+        """The context of a request about a person's task."""
+        told = await asyncio.to_thread(headers) if self._exchange.waits else headers()
+        return ClientCallContext(service_parameters=service_parameters(None, told))
 
 
 def _part(call: Call) -> Part:
     return Part(raw=call.raw, media_type=CALL_MEDIA_TYPE)
-
-
-def _failure(fault: Exception) -> Reply:
-    cause = fault.__cause__ if isinstance(fault, A2AError) else fault
-    if isinstance(cause, ReplyTooLarge):
-        return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, f"the dataset agent's reply is not read: {cause}")
-    if isinstance(cause, httpx.RequestError | OSError):
-        return Reply.failed(Reason.REMOTE_UNREACHABLE, "the dataset agent cannot be reached")
-    if isinstance(cause, httpx.HTTPStatusError):
-        status = cause.response.status_code
-        if status in UNAVAILABLE:
-            return Reply.failed(Reason.REMOTE_UNAVAILABLE, f"the dataset agent answered with {busy(cause.response)}")
-        return Reply.failed(Reason.REMOTE_FAULT, f"the dataset agent answered with HTTP {status}")
-    if isinstance(fault, A2AError) and cause is None and _is_protocol_error(fault):
-        told = f"the dataset agent answered with a protocol error: {type(fault).__name__}"
-        return Reply.failed(Reason.REMOTE_FAULT, f"{told}{_MEANT.get(type(fault), '')}")
-    return Reply.failed(Reason.REMOTE_RESPONSE_INVALID, "the dataset agent's reply cannot be read")
-
-
-def _is_protocol_error(fault: A2AError) -> bool:
-    """A JSON-RPC error, known or not, rather than a reply that is no JSON-RPC at all."""
-    return type(fault) is not A2AClientError or str(fault).startswith("JSON-RPC Error")
 
 
 def _stub(reply: Reply) -> SendMessageResponse:
@@ -260,7 +257,7 @@ def _interceptor(exchange: Exchange) -> RequestInterceptor:
         context = params.client_call_context or ClientCallContext()
         context.service_parameters = service_parameters(context.service_parameters, exchange.sent.headers)
         params.client_call_context = context
-        message.task_id = exchange.task_id
+        message.task_id, message.context_id = exchange.task_id, exchange.context_id
         return message, params
 
     async def after_request(ctx: InvocationContext, response: Any, event: Event) -> Event | None:

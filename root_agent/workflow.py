@@ -7,7 +7,8 @@ codes and counts. ``execute`` is the one node that sends something; it does so t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
@@ -129,6 +130,7 @@ class Nodes:
         if planned is None or card is None or not isinstance(cards, CardBook):
             reply = Reply.failed(Reason.REMOTE_CARD_INVALID, "there is no verified card of the planned agent")
             return ask.settle(asking, service, None, reply)
+        looking = partial(_looking, asking, planned.agent_id, service)
         exchange = Exchange(
             planned.call,
             lambda: ask.prepare(asking, service),
@@ -136,7 +138,8 @@ class Nodes:
             waits=waits(service.holder),
             media_type=planned.media_type,
             task_id=asking.continued,
-            follow=_follow(asking, planned.agent_id, service) if planned.tool is None else None,
+            follow=_follow(asking, looking) if planned.tool is None else None,
+            looking=looking,
         )
         carried = "a2a.call" if planned.tool is None else "mcp.call"
         with tracing(carried, Kind.CLIENT) as span, admitting(exchange, asking.verdict):
@@ -211,9 +214,12 @@ def _place(asking: Asking, card: RemoteCard, tool: str) -> ToolPlace:
     return ToolPlace.of(card, descriptor, tool)
 
 
-def _follow(asking: Asking, agent_id: str, service: Service) -> Follow | None:
-    watch, person = asking.watch, asking.principal
-    return None if watch is None else Follow(watch, lambda: {**service.looking(agent_id, person), **with_trace()})
+def _looking(asking: Asking, agent_id: str, service: Service) -> Mapping[str, str]:
+    return {**service.looking(agent_id, asking.principal), **with_trace()}
+
+
+def _follow(asking: Asking, looking: Callable[[], Mapping[str, str]]) -> Follow | None:
+    return None if asking.watch is None else Follow(asking.watch, looking)
 
 
 def _public(node: str, asking: Asking) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from delegation.failures import failure
 from delegation.http import busy
 from delegation.mcp import McpFault, _result
-from delegation.remote import _failure
 
 
 def answer(status: int, retry_after: str | None = None) -> httpx.Response:
@@ -29,7 +29,7 @@ def test_a_limit_is_told_from_an_agent_that_is_away_and_the_wait_is_passed_on(
 ) -> None:
     assert busy(response) == told
     fault = httpx.HTTPStatusError("", request=response.request, response=response)
-    assert _failure(fault).message == f"the dataset agent answered with {told}"
+    assert failure(fault).message == f"the dataset agent answered with {told}"
     with pytest.raises(McpFault) as mcp:
         _result(response)
     assert mcp.value.reply.message == f"the MCP server answered with {told}"

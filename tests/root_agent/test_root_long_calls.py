@@ -148,11 +148,12 @@ async def test_who_gives_up_cancels_the_call_by_name_even_where_somebody_else_fo
     assert list(root.service.ledger.rows())[-1].cells["reason"] == "CANCELLED"
 
 
+@pytest.mark.parametrize("watch", [lambda _: None, None], ids=["watched", "unwatched"])
 async def test_what_takes_too_long_is_unknown_by_the_name_of_its_task_which_settles_it(
-    root: RootAgent, agent: RunningAgent, holding: Held
+    root: RootAgent, agent: RunningAgent, holding: Held, watch: Any
 ) -> None:
     before, root.service.call_timeout = len(agent.rows()), 1.0
-    answer = await call(root, agent, {"batch_a": "B157", "batch_b": "B158"}, watch=lambda _: None)
+    answer = await call(root, agent, {"batch_a": "B157", "batch_b": "B158" if watch else "B159"}, watch=watch)
     view = to_json(answer)
     assert (view["verdict"], view["reason"]) == ("INDETERMINATE", "REMOTE_TIMEOUT")
     assert await eventually(lambda: reasons(agent, before)) == ["CANCELLED"]
