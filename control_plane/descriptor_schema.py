@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 
 SCHEMA_FILE: Final = "descriptor.schema.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

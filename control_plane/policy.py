@@ -24,7 +24,8 @@ from control_plane.cedar_files import RULE_PREFIX, Policy
 from control_plane.cedar_people import Known, People
 from control_plane.cedar_request import cedar_request, policy_set
 from control_plane.cedar_versions import read_policies
-from control_plane.descriptor import DatasetManifest, Effect
+from control_plane.descriptor import Effect
+from control_plane.manifest import DatasetManifest
 from control_plane.obligations import MissingAttribute, parse_obligations
 from control_plane.policy_input import PolicyInput
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from contract.canonical import InvalidJson, canonical_json, check_shape
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import is_slug
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 from control_plane.model_faults import ModelFault, all_faults, faults_in, in_one_line
 from control_plane.yaml_reader import Document, UnreadableFile, read_document
 

@@ -13,8 +13,8 @@ import typer
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from control_plane.descriptor import DatasetManifest
 from control_plane.descriptor_schema import schema_text
+from control_plane.manifest import DatasetManifest
 from control_plane.registry import DESCRIPTOR_FILES, Registry, load_registry
 from control_plane.source_facts import AUTO
 from dataset_agent.configuration import datasets_problem, load_settings, read_settings

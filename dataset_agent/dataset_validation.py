@@ -21,7 +21,7 @@ from contract.errors import DatasetAgentError
 from contract.settings import Settings
 from control_plane.cedar_files import PolicyFault, examine_policies
 from control_plane.cedar_versions import CURRENT, examine_version, find_versions
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 from control_plane.policy import PolicySet
 from control_plane.principals import Directory, examine_directory
 from control_plane.registry import Examined, dataset_folders, examine

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contract.principal import Principal
 from contract.scope import Obligations
 from contract.verdict import NotGranted
-from control_plane.descriptor import APPROVE, CapabilityManifest, DatasetManifest, Effect
+from control_plane.descriptor import APPROVE, Effect
 from control_plane.interpret import interpret
+from control_plane.manifest import CapabilityManifest, DatasetManifest
 from control_plane.policy import Outcome, PolicyRequest, PolicySet
 from control_plane.principals import Directory
 from control_plane.registry import Examined

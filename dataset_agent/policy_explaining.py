@@ -14,7 +14,7 @@ import typer
 from contract.settings import Settings
 from contract.verdict import VERDICTS, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, EvaluatorFailure
-from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.manifest import CapabilityManifest, DatasetManifest
 from control_plane.policy_explain import Effect, Explanation, explain_call
 from dataset_agent.arguments import read_arguments
 from dataset_agent.configuration import load_settings

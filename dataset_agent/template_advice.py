@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 
 _COLUMN: Final = re.compile(r"table (\S+) has no column (\S+)")
 _TABLE: Final = re.compile(r"table (\S+) is not declared by the dataset")

@@ -21,7 +21,8 @@ from contract.principal import Principal
 from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import decide
-from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
+from control_plane.descriptor import DatasetDescriptor
+from control_plane.manifest import CapabilityManifest
 from control_plane.periods import resolve_periods
 from grants.derive import derive, header_value
 from grants.key_files import FileSigner

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from control_plane.descriptor import BigQuery, DatasetManifest
+from control_plane.manifest import BigQuery, DatasetManifest
 from queries.bigquery_options import BigQueryOptions, Budget, Emulator
 from queries.duckdb_engine import DuckDbEngine
 from queries.engine import Engine

@@ -24,7 +24,8 @@ from contract.schema import ResultColumn, schema_member
 from contract.scope import Scope, Sensitivity
 from contract.tracing import settle
 from contract.verdict import NotGranted, Reason
-from control_plane.descriptor import CapabilityManifest, DatasetCapability, DatasetDescriptor, Delegation
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor, Delegation
+from control_plane.manifest import CapabilityManifest
 from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
 from delegation.sending import Plan, Sent, Verified, send_with_leaf

@@ -23,8 +23,9 @@ from contract.authority import Authority
 from contract.ids import is_slug
 from contract.signing import Signer
 from contract.tracing import Traces
-from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
+from control_plane.descriptor import DatasetDescriptor
 from control_plane.evaluator import Evaluator
+from control_plane.manifest import CapabilityManifest
 from control_plane.principals import Directory
 from control_plane.registry import InvalidDataset
 from delegation.reply import Reply

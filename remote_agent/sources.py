@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.settings import Settings
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 from control_plane.registry import load_registry
 from control_plane.source_facts import SourceFacts, check_age, command_facts, file_facts, not_allowed
 from remote_agent.engines import bigquery_options, needs_bigquery

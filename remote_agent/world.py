@@ -18,8 +18,8 @@ from contract.errors import Category, Component, DatasetAgentError
 from contract.files import OutsideFolder, open_inside
 from contract.scope import Sensitivity
 from contract.settings import Settings
-from control_plane.descriptor import CapabilityManifest, DatasetManifest
 from control_plane.evaluator import Evaluator, HttpEvaluator, InProcessEvaluator
+from control_plane.manifest import CapabilityManifest, DatasetManifest
 from control_plane.policy import PolicySet, load_policies
 from control_plane.policy_seen import told_apart
 from control_plane.principals import Directory, load_directory

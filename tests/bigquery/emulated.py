@@ -17,7 +17,7 @@ from google.cloud import bigquery
 
 from contract.schema import Column, StructField, Table
 from contract.scope import Sensitivity
-from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.manifest import CapabilityManifest, DatasetManifest
 from queries.bigquery_engine import BigQueryEngine
 from queries.bigquery_options import BigQueryOptions, Budget, Emulator
 from queries.bind import bind

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from contract.settings import Settings
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 from control_plane.registry import load_registry
 from queries.bigquery_options import Budget, Emulator
 from remote_agent.engines import bigquery_options

@@ -15,7 +15,7 @@ from google.cloud import bigquery
 from contract.schema import Parameter, ResultColumn
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted
-from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.manifest import CapabilityManifest, DatasetManifest
 from queries.bigquery_engine import BigQueryEngine
 from queries.duckdb_engine import DuckDbEngine
 from queries.errors import TemplateError

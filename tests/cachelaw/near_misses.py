@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contract.schema import Parameter, SqlType
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 
 WORKLOAD = Path(__file__).resolve().parents[2] / "benchmarks" / "cache_workload.json"
 BATCHES = (("B001", "B002"), ("B010", "B100"), ("B012", "B021"), ("B033", "B003"), ("B120", "B121"), ("B199", "B200"))

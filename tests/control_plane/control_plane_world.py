@@ -10,7 +10,8 @@ from typing import Any
 from contract.principal import AttributeValue, Principal
 from contract.scope import Obligations, Sensitivity
 from control_plane.admission import AdmissionRequest
-from control_plane.descriptor import DatasetDescriptor, DatasetManifest, Effect
+from control_plane.descriptor import DatasetDescriptor, Effect
+from control_plane.manifest import DatasetManifest
 from control_plane.policy import Outcome, PolicyAnswer, PolicyRequest, PolicySet, load_policies
 
 ISSUER = "https://issuer.dataset-agent.example"

@@ -11,7 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 import control_plane.descriptor as descriptor_module
-from control_plane.descriptor import DatasetCapability, DatasetDescriptor, DatasetManifest
+from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.manifest import DatasetManifest
 from control_plane.registry import load_registry
 from tests.control_plane.control_plane_world import DATASETS, raw_capability, raw_descriptor
 

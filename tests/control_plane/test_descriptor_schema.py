@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from control_plane.descriptor import DatasetManifest
 from control_plane.descriptor_schema import descriptor_schema, schema_text
+from control_plane.manifest import DatasetManifest
 from control_plane.yaml_reader import read_document
 from tests.control_plane.control_plane_world import DATASETS, raw_capability, raw_manifest
 

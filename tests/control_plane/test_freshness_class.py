@@ -10,7 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from contract.settings import SHIPPED_DATASETS
-from control_plane.descriptor import DatasetDescriptor, DatasetManifest, Freshness
+from control_plane.descriptor import DatasetDescriptor, Freshness
+from control_plane.manifest import DatasetManifest
 
 SHIPPED: dict[str, Any] = yaml.safe_load((SHIPPED_DATASETS / "purification-batches" / "descriptor.yaml").read_text())
 

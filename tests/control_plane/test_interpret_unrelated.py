@@ -7,9 +7,10 @@ import re
 import pytest
 import yaml
 
-from control_plane.descriptor import DatasetDescriptor, DatasetManifest
+from control_plane.descriptor import DatasetDescriptor
 from control_plane.discovery import permitted
 from control_plane.interpret import interpret
+from control_plane.manifest import DatasetManifest
 from control_plane.principals import load_directory
 from tests.control_plane.control_plane_world import DATASETS, NOW, make_descriptor, raw_capability
 from tests.shipped_registry import shipped_registry

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from control_plane.descriptor import CapabilityManifest, DatasetDescriptor
+from control_plane.descriptor import DatasetDescriptor
+from control_plane.manifest import CapabilityManifest
 from control_plane.registry import load_registry
 from tests.control_plane.control_plane_world import DATASETS, raw_capability
 

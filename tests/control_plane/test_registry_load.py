@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from contract.errors import Category, DatasetAgentError
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 from control_plane.registry import InvalidDataset, load_registry
 from control_plane.yaml_reader import UnreadableFile, parse_document, read_document
 from tests.control_plane.control_plane_world import DATASETS, raw_capability, raw_manifest

@@ -15,7 +15,7 @@ import pytest
 import sqlglot
 import yaml
 
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow.parquet as pq
 
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 
 DATASETS = Path(__file__).resolve().parents[2] / "datasets"
 Table = Callable[[str, str], list[dict[str, Any]]]

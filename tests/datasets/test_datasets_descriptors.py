@@ -9,7 +9,8 @@ from sqlglot import exp
 from sqlglot.optimizer.qualify import qualify
 
 from contract.scope import Sensitivity
-from control_plane.descriptor import DatasetDescriptor, DatasetManifest
+from control_plane.descriptor import DatasetDescriptor
+from control_plane.manifest import DatasetManifest
 
 CAPABILITIES = {
     "purification-batches": {

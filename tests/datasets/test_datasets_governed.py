@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contract.scope import Sensitivity
-from control_plane.descriptor import DatasetManifest
+from control_plane.manifest import DatasetManifest
 from queries.bind import bind
 from queries.duckdb_engine import DuckDbEngine
 from queries.template import Template, load_template

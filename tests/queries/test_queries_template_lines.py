@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from contract.scope import Sensitivity
-from control_plane.descriptor import CapabilityManifest, DatasetManifest
+from control_plane.manifest import CapabilityManifest, DatasetManifest
 from queries.template import Template, TemplateError, load_template
 from tests.queries.world import ORDERS, parameter, template
 from tests.shipped_registry import shipped_registry
