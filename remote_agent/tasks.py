@@ -11,6 +11,7 @@ from typing import Final
 import orjson
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState, TaskStatus
 
+from contract.canonical import json_to_keep
 from remote_agent.door import without_rows
 from remote_agent.owners import Owner
 from remote_agent.wire import TaskJson, task_of
@@ -41,10 +42,10 @@ class _Kept:
     @classmethod
     def told(cls, owner: Owner, told: TaskJson) -> _Kept:
         """An answer without its rows: as JSON, which is read when somebody asks for the task."""
-        status, data = told["status"], orjson.dumps(without_rows(told))
+        status, data = told["status"], json_to_keep(without_rows(told))
         if len(data) > MAX_TASK_BYTES:
             short = {name: status[name] for name in ("state", "timestamp")}
-            data = orjson.dumps({"id": told["id"], "contextId": told["contextId"], "status": short})
+            data = json_to_keep({"id": told["id"], "contextId": told["contextId"], "status": short})
         return cls(owner, told["contextId"], status["state"], status["timestamp"], data, _of_json)
 
     @classmethod

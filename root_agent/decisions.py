@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
+from contract.canonical import json_to_keep
 from contract.errors import Category, Component, DatasetAgentError
 from root_agent.asking import Answer
 from root_agent.identity import RequestContext
@@ -53,7 +52,7 @@ class Decisions:
     def keep(self, answer: Answer, told: Mapping[str, Any]) -> None:
         """``told`` is the JSON of ``answer``."""
         person = (answer.asking.person.issuer, answer.asking.person.subject)
-        kept = _Kept(person, _names(answer, told), orjson.dumps(_without_the_question(told)))
+        kept = _Kept(person, _names(answer, told), json_to_keep(_without_the_question(told)))
         number, self._next = self._next, self._next + 1
         self._kept[number] = kept
         self._by_name.update({(person, name): number for name in kept.names})

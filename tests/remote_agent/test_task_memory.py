@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tracemalloc
 
@@ -168,3 +169,32 @@ def test_tasks_that_changed_since_an_instant_are_listed_and_no_other(seconds: in
     since.FromNanoseconds(max(0, changed.ToNanoseconds() + apart))
     listed = ids(memory, ALICE, status_timestamp_after=since)
     assert bool(listed) is (changed.ToNanoseconds() >= since.ToNanoseconds())
+
+
+_FILL = """
+import resource
+import orjson
+from remote_agent.tasks import TaskMemory
+
+def told(number):
+    sizes = {"result": 250, "provenance": 1_000 + 7 * number % 40}
+    artifacts = [{"name": name, "parts": [{"raw": f"{number:08x}" * size}]} for name, size in sizes.items()]
+    status = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-01-01T00:00:00.000000Z"}
+    return {"id": f"task-{number}", "contextId": "c", "status": status, "artifacts": artifacts}
+
+def resident():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+memory, owner = TaskMemory(10_000), ("urn:a", "iss", "t", "alice")
+before = resident()
+for number in range(4_000):
+    task = told(number)
+    answered = orjson.dumps(task)  # what goes out is written beside what is kept
+    memory.remember_told(owner, task)
+print((resident() - before) / (4_000 * 8_160 / 1024))
+"""
+
+
+def test_tasks_take_about_as_much_memory_as_their_bytes() -> None:
+    filled = subprocess.run([sys.executable, "-c", _FILL], capture_output=True, text=True, check=True)
+    assert float(filled.stdout) < 2
