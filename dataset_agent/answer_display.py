@@ -69,8 +69,11 @@ def _show_approval(shown: dict[str, Any], principal: str, *, waits: bool) -> Non
         note(f"  approved with other arguments; next: {_resumed_call(shown, principal, approval['call']['arguments'])}")
         return
     note(f"  approval {approval['approval_id']} is {approval['state']} until {approval['expires_at']}")
-    if waits:
-        note(f"  an approver, somebody else: dataset-agent approvals approve {approval['approval_id']} --as NAME")
+    if not waits:  # what was sent is not what waits: to send it again would end the same
+        which = "approved with other arguments" if approval["edited"] else "asked for"
+        note(f"  it is for exactly the call that was {which}: send that with --task {approval['task_id']}")
+        return
+    note(f"  an approver, somebody else: dataset-agent approvals approve {approval['approval_id']} --as NAME")
     note(f"  then: {_resumed_call(shown, principal, shown['arguments'] or {})}")
 
 

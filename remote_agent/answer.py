@@ -104,7 +104,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
     with reported_to(underway.progress), drop, one_call():
         try:
             answered = await accountable(reviewed(path, trail, service, ask_back), trail, service)
-            return still_waiting(answered, trail)
+            return await still_waiting(answered, trail, service)
         finally:
             underway.end(trail.decision)
 

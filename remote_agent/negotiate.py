@@ -49,7 +49,7 @@ async def negotiate(request: Request, service: Service, discuss: Discuss, underw
         return Answer(decision=trail.decision, grant=grant, receipt=receipt, proposal=proposal)
 
     try:
-        return still_waiting(await accountable(path, trail, service), trail)
+        return await still_waiting(await accountable(path, trail, service), trail, service)
     finally:
         underway.end(trail.decision)
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from approvals.approval import Approval, Asked, Requester
+from approvals.approval import Approval, Asked, Requester, State
 from approvals.book import Origin, Waits
 from contract.grant import VerifiedGrant
 from contract.ids import new_id
@@ -33,6 +33,7 @@ AskBack = Callable[[BoundCall, Trail, Service], Awaitable[Answer]]
 _ENDS: Final = frozenset(
     {Reason.APPROVAL_DENIED, Reason.APPROVAL_EXPIRED, Reason.APPROVAL_ALREADY_DECIDED, Reason.CANCELLED}
 )
+_WAIT: Final = (State.PENDING, State.APPROVED)
 _REVOKED: Final = (
     "the approver was revoked after the approval: cancel the task and send the call anew, to ask for another"
 )
@@ -88,13 +89,24 @@ def reviewed(path: Path, trail: Trail, service: Service, ask_back: AskBack) -> P
     return taken
 
 
-def still_waiting(answer: Answer, trail: Trail) -> Answer:
+async def still_waiting(answer: Answer, trail: Trail, service: Service) -> Answer:
     """The answer; of a message that neither used nor ended what its task waits for, so that the task goes on waiting."""
     waits = trail.request.review
     if waits is None or answer.review is not None or trail.approved_by is not None:
         return answer
     ended = answer.decision.verdict is Verdict.GRANTED and answer.proposal is None
-    return answer if ended or answer.decision.reason in _ENDS else replace(answer, review=waits)
+    if ended or answer.decision.reason in _ENDS:
+        return answer
+    return replace(answer, review=await _as_it_stands(waits, trail.request.task_id, service))
+
+
+async def _as_it_stands(told: Mapping[str, Any], task_id: str, service: Service) -> Mapping[str, Any]:
+    """What the task waits for: it may have been approved since the task was ``told`` of it."""
+    try:
+        kept = await service.approvals.of_task(task_id)
+    except NotGranted:  # the store does not answer: what was told last is known
+        return told
+    return told if kept is None or kept.approval.state not in _WAIT else review_json(kept.approval)
 
 
 def requester_of(grant: VerifiedGrant) -> Requester:

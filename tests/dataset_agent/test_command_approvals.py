@@ -84,6 +84,18 @@ def test_who_asked_is_told_what_to_do_and_who_may_do_it(command: CommandLine) ->
     assert "--arg batch_a=B001" in resumed
 
 
+def test_another_call_in_the_task_is_told_which_one_is_meant_and_not_to_be_sent_again(command: CommandLine) -> None:
+    told = waiting(command)
+    approvals(command, "approve", told["approval_id"])
+    other = (*CALL, "--arg", "batch_a=B001", "--arg", "batch_b=B003", "--task", told["task_id"])
+    run = command(*other)
+    assert (run.code, run.out) == (3, "")
+    assert f"approval {told['approval_id']} is approved until" in run.err
+    assert f"the call that was asked for: send that with --task {told['task_id']}" in run.err
+    assert "B003" not in run.err
+    assert call(command, "B001", "B002", "--task", told["task_id"]).code == 0
+
+
 def test_a_question_waits_like_a_call_and_the_call_it_was_read_as_is_sent_again(command: CommandLine) -> None:
     asked = command.ask("Compare the recovery of batches B004 and B005")
     assert (asked.code, asked.json["visited_nodes"][-1]) == (5, "await_approval")

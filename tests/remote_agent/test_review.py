@@ -150,6 +150,7 @@ def test_an_approval_is_of_exactly_the_approved_arguments(rpc: Client, counted: 
     decide(rpc.agent, task)
     other = again(rpc, task, **OTHER)
     assert (state_of(other), reason_of(other), counted.began) == (WAITS, "APPROVAL_MISMATCH", 0)
+    assert other["metadata"][REVIEW_KEY]["state"] == "approved"  # as it stands, and not as the task was told first
     assert state_of(again(rpc, task, **A)) == DONE
 
 
