@@ -22,7 +22,6 @@ from contract.result import Execution, ResultDocument
 from queries.arrow_form import arrow_schema
 from queries.bigquery_access import Access
 from queries.bigquery_check import check_template
-from queries.bigquery_errors import out_of_time
 from queries.bigquery_job import CANCEL_SECONDS, Job
 from queries.bigquery_options import BigQueryOptions
 from queries.bigquery_query import Work, query_for
@@ -32,6 +31,7 @@ from queries.bigquery_threads import Threads
 from queries.bind import Bound
 from queries.engine import Load, Stream, check_version
 from queries.masks import dataset_mask_key
+from queries.outcomes import out_of_time
 from queries.template import Template
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from google.auth.exceptions import TransportError
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.verdict import NotGranted, Reason
+from queries.outcomes import failed, out_of_time, too_large
 
 _log = logging.getLogger(__name__)
 _REASON: Final = re.compile(r"[A-Za-z]{1,40}")
@@ -72,19 +73,11 @@ def outcome(word: str, dataset: str, job_id: str, kind: str) -> NotGranted:
     if word in _OUT_OF_TIME:
         return out_of_time()
     _log.warning("a query of %s failed: %s %s (job %s)", dataset, kind, word or "without a reason", job_id)
-    return NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+    return failed()
 
 
 def over_budget() -> NotGranted:
     return NotGranted(Reason.BUDGET_EXCEEDED, "the query would read more bytes than the capability may be billed for")
-
-
-def too_large() -> NotGranted:
-    return NotGranted(Reason.RESULT_TOO_LARGE, "the result has more rows or bytes than allowed")
-
-
-def out_of_time() -> NotGranted:
-    return NotGranted(Reason.EXECUTION_TIMEOUT, "the query took longer than allowed")
 
 
 def unreachable(kind: str) -> DatasetAgentError:

@@ -19,8 +19,9 @@ from google.cloud.bigquery_storage_v1 import BigQueryReadClient
 from google.cloud.bigquery_storage_v1.reader import ReadRowsStream
 
 from contract.schema import ResultColumn
-from queries.bigquery_errors import Stopped, is_transient, outcome, over_budget, too_large, word_of
+from queries.bigquery_errors import Stopped, is_transient, outcome, over_budget, word_of
 from queries.bigquery_read import PAGE_ROWS, blocks, check_fields, open_stream, pages
+from queries.outcomes import too_large
 
 _log = logging.getLogger(__name__)
 CANCEL_SECONDS: Final = 5.0

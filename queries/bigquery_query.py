@@ -17,7 +17,7 @@ from contract.result import ResultDocument
 from contract.verdict import NotGranted, Reason
 from queries.arrow_form import arrow_schema, conform
 from queries.bigquery_access import Access
-from queries.bigquery_errors import Stopped, out_of_time, outcome, reason_of, too_large
+from queries.bigquery_errors import Stopped, outcome, reason_of
 from queries.bigquery_job import Job, query_config
 from queries.bigquery_options import BigQueryOptions, Budget, label
 from queries.bigquery_parameters import parameters
@@ -26,6 +26,7 @@ from queries.bind import Bound
 from queries.encode import ResultInvalid, check_schema
 from queries.govern import Shape, govern
 from queries.masks import MASK_KEY
+from queries.outcomes import failed, out_of_time, too_large
 from queries.supplied import bound_rows, check_supplied
 from queries.template import Template
 
@@ -118,7 +119,7 @@ class Work:
             raise NotGranted(Reason.RESULT_INVALID, str(error)) from None
         except DatasetAgentError as fault:
             _log.warning("a query of %s was not sent: %s", query.template.dataset, fault.code)
-            raise NotGranted(Reason.EXECUTION_FAILED, "the query failed") from None
+            raise failed() from None
         except Exception as error:
             # Its own text may quote a cell's value, the query or another table's name.
             if job.stopped or job.is_late:

@@ -9,10 +9,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError, UnsupportedError
 
 from contract.schema import Mode, SqlType
-from contract.verdict import NotGranted, Reason
 from queries.bigquery_dialect import to_bigquery
 from queries.conditions import ROW
 from queries.govern import Shape, rewrite
+from queries.outcomes import failed
 from queries.resolve import base_table
 from queries.template import Template
 from queries.texts import Remembered
@@ -38,7 +38,7 @@ class BigQueryTexts:
         try:
             text = to_bigquery(tree, sources, absent_of(template))
         except UnsupportedError:
-            raise _unsound() from None
+            raise failed() from None
         check_text(template, text, sources)
         self._remembered.keep(template, shape, text)
         return text
@@ -70,25 +70,21 @@ def check_text(template: Template, text: str, sources: Mapping[str, str]) -> Non
     try:
         statements = sqlglot.parse(text, read="bigquery")
     except SqlglotError:
-        raise _unsound() from None
+        raise failed() from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise _unsound()
+        raise failed()
     tree = statements[0]
     common = {cte.alias for cte in tree.find_all(exp.CTE)}
     read = []
     for node in tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier) or node.args.get("joins") or node.args.get("sample"):
-            raise _unsound()
+            raise failed()
         name = ".".join(part.name for part in node.parts)
         if len(node.parts) == 1 and name in common:
             continue
         if node.alias != ROW:
-            raise _unsound()
+            raise failed()
         read.append(name)
     bases = (base_table(node) for node in template.written().find_all(exp.Table))
     if sorted(read) != sorted(sources[name] for name in bases if name is not None):
-        raise _unsound()
-
-
-def _unsound() -> NotGranted:
-    return NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+        raise failed()

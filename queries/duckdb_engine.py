@@ -26,10 +26,11 @@ from queries.duckdb_local import Cursors, LocalRows
 from queries.duckdb_remote import RemoteRows, Workers
 from queries.duckdb_sizes import read_sizes
 from queries.duckdb_stream import RowStream
-from queries.duckdb_threads import Threads, too_long
+from queries.duckdb_threads import Threads
 from queries.engine import Load, check_version
 from queries.govern import govern
 from queries.masks import dataset_mask_key
+from queries.outcomes import out_of_time
 from queries.supplied import check_supplied
 from queries.template import Template
 
@@ -199,7 +200,7 @@ async def _free(places: asyncio.Semaphore, deadline: float) -> AsyncIterator[Non
         async with asyncio.timeout_at(deadline):
             await places.acquire()
     except TimeoutError:
-        raise too_long() from None
+        raise out_of_time() from None
     try:
         yield
     finally:

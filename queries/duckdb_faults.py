@@ -11,14 +11,10 @@ import duckdb
 from contract.verdict import NotGranted, Reason
 from queries.duckdb_job import Job, Stopped
 from queries.duckdb_remote import WorkerFailed
-from queries.duckdb_threads import too_long
 from queries.encode import ResultInvalid, ResultTooLarge
+from queries.outcomes import failed, out_of_time, too_large
 
 _log = logging.getLogger(__name__)
-
-
-def too_large() -> NotGranted:
-    return NotGranted(Reason.RESULT_TOO_LARGE, "the result has more rows or bytes than allowed")
 
 
 @contextmanager
@@ -33,11 +29,11 @@ def fixed_texts(job: Job, dataset: str) -> Iterator[None]:
     except NotGranted:
         raise
     except (Stopped, duckdb.InterruptException):
-        raise too_long() from None
+        raise out_of_time() from None
     except Exception as error:
         # A reader reports an interrupt as a fault of its stream.
         if job.stopped:
-            raise too_long() from None
+            raise out_of_time() from None
         what = str(error) if isinstance(error, WorkerFailed) else type(error).__name__
         _log.warning("a query of %s failed: %s", dataset, what)
-        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed") from None
+        raise failed() from None

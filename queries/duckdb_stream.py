@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from contract.result import Execution
 from queries.arrow_form import arrow_schema, conform
-from queries.duckdb_faults import fixed_texts, too_large
+from queries.duckdb_faults import fixed_texts
 from queries.duckdb_finite import check_finite
 from queries.duckdb_job import Job
 from queries.duckdb_local import LocalRows
@@ -17,6 +17,7 @@ from queries.duckdb_query import pieces
 from queries.duckdb_remote import RemoteRows
 from queries.duckdb_threads import Threads
 from queries.encode import check_schema
+from queries.outcomes import too_large
 from queries.template import Template
 
 Rows = LocalRows | RemoteRows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import sqlglot
 
-from contract.verdict import NotGranted, Reason
+from contract.verdict import NotGranted
 from queries import duckdb_aggregates, duckdb_calls, duckdb_casts, duckdb_moments, duckdb_nested, duckdb_numbers  # noqa: F401  their rules register themselves
 from queries.conditions import ROW
 from queries.duckdb_dialect import to_duckdb
@@ -13,6 +13,7 @@ from queries.duckdb_expansion import MAX_EXPANDED, expanded
 from queries.duckdb_types import duckdb_type
 from queries.errors import TemplateError
 from queries.govern import DATA_SCHEMA, Shape, rewrite
+from queries.outcomes import failed
 from queries.template import Template
 from queries.texts import Remembered
 from queries.typed import declared_type
@@ -66,8 +67,8 @@ def _check(cursor: duckdb.DuckDBPyConnection, template: Template, text: str, nul
     """A second reading of generated text by the engine itself: one SELECT, of the governed tables."""
     statements = cursor.extract_statements(text)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+        raise failed()
     wanted = {f"{DATA_SCHEMA}.{name} AS {ROW}" for name in template.tables_read}
     # A common table expression nobody uses is not read, so fewer tables are right too.
     if not set(cursor.get_table_names(nulls, qualified=True)) <= wanted:
-        raise NotGranted(Reason.EXECUTION_FAILED, "the query failed")
+        raise failed()

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from contract.progress import report
 from contract.verdict import NotGranted, Reason
 from queries.duckdb_job import Job
+from queries.outcomes import out_of_time
 
 T = TypeVar("T")
 _STOP_POLL: Final = 0.01
@@ -51,7 +52,7 @@ class Threads:
                 return await asyncio.shield(future)
         except TimeoutError:
             await self.stop(job, future)
-            raise too_long() from None
+            raise out_of_time() from None
         except asyncio.CancelledError:
             await self.stop(job, future)
             raise
@@ -79,10 +80,6 @@ class Threads:
             for job in list(self.jobs):
                 job.stop()
             await asyncio.wait([ended], timeout=_STOP_POLL)
-
-
-def too_long() -> NotGranted:
-    return NotGranted(Reason.EXECUTION_TIMEOUT, "the query took longer than allowed")
 
 
 def _read(done: asyncio.Future[T]) -> None:
