@@ -217,7 +217,10 @@ def _wanted(body: bytes) -> dict[str, Any]:
         return {"question": value["question"], **form}
     if isinstance(value, dict) and set(value) - _FORM - {"task"} == _CALL:
         return {"call": {name: value[name] for name in _CALL}, "task": value.get("task"), **form}
-    raise _invalid('send {"question"} or {"dataset", "capability", "arguments"}')
+    raise _invalid(
+        'send {"question"} or {"dataset", "capability", "arguments"}, the call perhaps with "task", '
+        f"and beside them only {', '.join(sorted(_FORM))}"
+    )
 
 
 def _invalid(message: str) -> DatasetAgentError:

@@ -158,6 +158,15 @@ async def test_bad_bodies_are_one_line_that_says_what_to_do(
     assert response.status_code == status and response.json()["detail"]
 
 
+async def test_a_body_of_another_form_is_told_every_member_that_there_is(
+    client: httpx.AsyncClient, world: RootWorld
+) -> None:
+    body = b'{"question":"a","max_age":5}'
+    told = (await client.post("/ask", content=body, headers=bearer(world))).json()["detail"]
+    assert told.endswith("and beside them only max_age_s, media_type, schema_version, via, zone")
+    assert "max_age," not in told
+
+
 class Caller:
     """One HTTP request as a server hands it to the application; ``leave`` is the client closing its connection."""
 
