@@ -54,7 +54,7 @@ def ledger_path(settings: Settings, side: Side) -> Path:
 def ledger_at(settings: Settings, side: Side, ledger: Path | None = None) -> Iterator[Path]:
     """The ledger that is named, or a side's own: its file, or an export of what lies on a server, gone with the block."""
     if ledger is not None or settings.ledger_url is None:
-        yield ledger or ledger_path(settings, side)
+        yield ledger or _own(settings, side)
         return
     store, _ = server_stores(settings.ledger_url.get_secret_value(), agent_of(settings, side))
     with tempfile.TemporaryDirectory(prefix="dataset-agent-") as folder:
@@ -62,6 +62,16 @@ def ledger_at(settings: Settings, side: Side, ledger: Path | None = None) -> Ite
         with progress("reading the ledger's server") as percent, told(store.name), store.reading() as opened:
             write_reading(opened, taken, percent)
         yield taken
+
+
+def _own(settings: Settings, side: Side) -> Path:
+    """A side's own file. Raises ``DatasetAgentError`` where this home has none, and has the other side's."""
+    path = ledger_path(settings, side)
+    here = [other for other in Side if ledger_path(settings, other).is_file()]
+    if here and side not in here:
+        told = f"there is no ledger at {path}: this home has that of --side {here[0]}; or ask something first"
+        raise DatasetAgentError(Component.EVIDENCE, Category.NOT_FOUND, "evidence.ledger.not_found", told)
+    return path
 
 
 def ledger_keys(settings: Settings, side: Side) -> tuple[PublicKey, ...]:

@@ -88,7 +88,9 @@ def list_all(as_json: AsJson = False) -> None:
     columns = ("role", "state", "age", "kid", "from", "published", "replaced", "advice")
     rows = [_row(record, now) for record in records] + [_secret_row(record) for record in cache]
     table(
-        f"{len(rows)} keys; public ones are pinned in {settings.trust_path}",
+        f"{len(rows)} keys; public ones are pinned in {settings.trust_path}"
+        if settings.trust_path.exists()
+        else f"{len(rows)} keys, and none is pinned: there is no {settings.trust_path}; run: dataset-agent keys init",
         columns,
         rows,
         lead=columns[:4],

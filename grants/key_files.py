@@ -96,7 +96,10 @@ def read_private(path: Path, *, limit: int = MAX_KEY_BYTES) -> bytes:
             _check_mine(path, status, "600")
             return file.read(limit + 1)
     except FileNotFoundError as error:
-        raise key_fault("missing", f"there is no key at {path}; run: dataset-agent keys init") from error
+        raise key_fault(
+            "missing",
+            f"there is no key at {path}; run: dataset-agent keys init, or run this where that role has its keys",
+        ) from error
     except OSError as error:
         raise key_fault("permissions", f"{path} cannot be read: {error.strerror}; run it as the key's owner") from error
 

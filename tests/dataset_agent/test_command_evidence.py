@@ -237,6 +237,8 @@ def test_a_person_is_forgotten_in_every_ledger_and_segment_and_the_tree_verifies
 def test_a_ledger_that_is_not_there_is_said(kept: Kept, tmp_path: Path, verb: list[str]) -> None:
     run = kept.command("evidence", *verb, "--side", "root")
     assert (run.code, "there is no ledger at" in run.err) == (2, True)
+    if verb[0] in ("export", "show"):
+        assert "this home has that of --side remote" in run.line
 
 
 def test_who_names_a_person_by_the_label_of_the_directory_is_told_the_subject(kept: Kept) -> None:

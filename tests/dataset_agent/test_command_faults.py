@@ -223,7 +223,8 @@ def test_a_missing_key_names_the_command_that_makes_it(
 ) -> None:
     run = command(*arguments, HOME=str(tmp_path))
     assert run.code == 1
-    assert run.line == f"error: there is no key at {tmp_path}/{key}; run: dataset-agent keys init"
+    told = "run: dataset-agent keys init, or run this where that role has its keys"
+    assert run.line == f"error: there is no key at {tmp_path}/{key}; {told}"
 
 
 @pytest.mark.parametrize("arguments", [("card",), ("root", "--port", "0")])

@@ -30,6 +30,12 @@ def command(home: Settings) -> CommandLine:
     return made
 
 
+def test_keys_that_nobody_pinned_are_not_said_to_be_pinned(command: CommandLine, home: Settings) -> None:
+    assert f"5 keys; public ones are pinned in {home.trust_path}" in command("keys", "list").out
+    home.trust_path.unlink()
+    assert f"none is pinned: there is no {home.trust_path}; run: dataset-agent keys init" in command("keys", "list").out
+
+
 def states(command: CommandLine, role: str) -> dict[str, str]:
     return {key["kid"]: key["state"] for key in command("keys", "list", "--json").json if key["role"] == role}
 
