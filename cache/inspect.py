@@ -29,8 +29,8 @@ class EntryView:
     be answered as STALE meanwhile.
     ``partition`` is the digest of the whole authorization scope, ``intent`` of the call.
     ``kid`` names the secret that sealed it, and ``secret`` says whether it is the ``current`` one, an
-    ``earlier`` one, which no call finds any more, or ``other``: not at hand. ``hits`` is ``None`` where the store does not count
-    them. ``problem`` says why nothing else could be read.
+    ``earlier`` one, which no call finds any more, or ``other``: not at hand. ``hits`` is ``None`` where the store
+    does not count them. ``problem`` says why nothing else could be read.
     """
 
     key: str

@@ -42,11 +42,11 @@ class MemoKeys:
         self.cipher = lru_cache(maxsize=512)(self._cipher)
 
     def partition_id(self, scope: bytes) -> str:
-        """128 bits in hex of HMAC(K1, scope)."""
+        """128 bits in hex of HMAC-SHA256 of the scope, under the subkey for partitions."""
         return hmac.digest(self._partition, scope, "sha256").hex()[:ID_HEX]
 
     def words_id(self, partition_and_words: bytes) -> str:
-        """128 bits in hex of HMAC(K2, partition and words)."""
+        """128 bits in hex of HMAC-SHA256 of partition and words, under the subkey for words."""
         return hmac.digest(self._words, partition_and_words, "sha256").hex()[:ID_HEX]
 
     def _cipher(self, partition_id: str) -> AESGCM:

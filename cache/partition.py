@@ -102,7 +102,8 @@ def partition(
 ) -> Partition:
     """The partition of what ``authority`` may see of ``intent``'s capability at the agent ``agent_id``.
 
-    Two agents that share a store and a secret may serve other data by one name and revision. Raises an INTERNAL fault where the intent is not the call that was authorized.
+    The agent is part of it because two that share a store and a secret may serve different data by one name and
+    revision. Raises an INTERNAL fault where the intent is not the call that was authorized.
     """
     if (intent.dataset, intent.capability) != (authority.dataset, authority.capability):
         raise DatasetAgentError(

@@ -161,10 +161,11 @@ class ResultCache:
     ) -> Hit | Miss:
         """The stored result of an equal call in the same partition.
 
-        An entry whose execution began more than ``max_age_s`` seconds ago is a MISS, and so is one whose rows are
-        of an earlier instant than ``as_of`` (in the form of a document's), where one is given, and one that is beyond ``limits``, whatever is altered, moved, or not answered in time, and what is past the time that it
-        may be reused for: but where it was stored to be answered after it, for ``stale_s``
-        seconds at most, it is a hit that says STALE. ``peek`` is for who will not answer with it: no use is counted.
+        A MISS is what was executed more than ``max_age_s`` seconds ago; what is as of an earlier instant than
+        ``as_of`` (in the form of a document's), where one is given; what is beyond ``limits``; what was altered or
+        moved; and what the store does not give in time. What is past the time that it may be reused for is a MISS
+        too, unless it was stored to be answered after that and is so by at most ``stale_s`` seconds: then it is a
+        hit that says STALE. With ``peek`` no use is counted: for who will not answer with it.
         """
         place = self.locate(authority, intent, freshness_class=freshness_class, media_type=media_type)
         store = self.store

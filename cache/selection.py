@@ -90,7 +90,10 @@ def plain_policy(policy: str, held: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """``entries`` are the first of ``matched``. Of restricted capabilities there are only numbers of results, by (dataset, capability)."""
+    """``entries`` are the first of ``matched``.
+
+    Of restricted capabilities there are only numbers of results, by (dataset, capability).
+    """
 
     entries: tuple[EntryView, ...]
     matched: int

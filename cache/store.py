@@ -31,9 +31,9 @@ class OutOfTime(StoreUnavailable):
 class StoredEntry:
     """One stored entry for inspection: the bytes up to ``HEAD_BYTES`` and what the store knows.
 
-    ``head`` is empty where ``get`` would not return the value, such as one that is not bytes. A key that is not UTF-8 holds surrogates
-    (PEP 383), so that it can be deleted. ``stored_bytes`` is what the entry takes; ``hits`` is ``None`` where the store does not
-    count them.
+    ``head`` is empty where ``get`` would not return the value, such as one that is not bytes. A key that is not UTF-8
+    holds surrogates (PEP 383), so that it can be deleted. ``stored_bytes`` is what the entry takes; ``hits`` is
+    ``None`` where the store does not count them.
     """
 
     key: str

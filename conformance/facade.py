@@ -1,7 +1,8 @@
 """A root agent as an application has it, with a clock of the application's own; and its holder's key in bad hands.
 
-``request`` is the root agent's Python door. The others are what a holder of a grant can send besides: a leaf for any call, whose scope is written by hand and signed with the very key that the grant names, so
-that nothing of this side stands between a widened grant and its receiver.
+``request`` is the root agent's Python door. The others are what a holder of a grant can send besides: a leaf for
+any call, whose scope is written by hand and signed with the very key that the grant names, so that nothing of this
+side stands between a widened grant and its receiver.
 """
 
 from __future__ import annotations

@@ -142,8 +142,9 @@ class Execution:
 class CacheOutcome:
     """How a result was found: ``HIT``, ``STALE`` or ``MISS``; ``OFF`` where none is looked up or kept.
 
-    ``WITHHELD`` is said of restricted capabilities, whatever it was. A HIT is ``derived`` where the result was computed from a stored one of a wider call. What is
-    STALE is stored, past the time that it may be reused for, and refreshed behind the answer.
+    ``WITHHELD`` is said of restricted capabilities, whatever it was. A HIT is ``derived`` where the result was
+    computed from a stored one of a wider call. What is STALE is stored, past the time that it may be reused for,
+    and refreshed behind the answer.
     """
 
     outcome: Literal["HIT", "STALE", "MISS", "WITHHELD", "OFF"]

@@ -172,7 +172,8 @@ class Parameter(Typed):
     numbers or ISO text. ``repeated`` makes it an ARRAY whose order and duplicates carry
     no meaning; with ``ordered`` they do, as they always do in an ARRAY of STRUCT and in a field.
     ``wildcards`` makes a STRING a pattern of LIKE, in which ``%`` and ``_`` stand for any text.
-    Of a STRUCT, ``max_length`` bounds each text and ``max_items`` each list. A parameter with neither ``default`` nor ``nullable`` is required.
+    Of a STRUCT, ``max_length`` bounds each text and ``max_items`` each list. A parameter with neither ``default`` nor
+    ``nullable`` is required.
     """
 
     description: Text

@@ -136,8 +136,9 @@ def supplement(
 ) -> Proposal:
     """A call of capability ``name`` with the arguments ``half`` and what the words say of the others.
 
-    Nothing that was given before is read again, and where a word tells something that no argument takes nothing is read. ``now`` and ``zone`` are as for ``interpret``. Raises ``KeyError``
-    where the dataset has no such capability, and as ``interpret``.
+    Nothing that was given before is read again, and where a word tells something that no argument takes, nothing is
+    read. ``now`` and ``zone`` are as for ``interpret``. Raises ``KeyError`` where the dataset has no such capability,
+    and as ``interpret``.
     """
     _check_readable(question)
     capability = descriptor.capability(name)

@@ -72,9 +72,10 @@ _NAMED_WITHIN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A stretch of a question that speaks of time; ``bounds`` are ``None`` where it is not read.
+    """A stretch of a question that speaks of time, from ``start`` until before ``end`` (character offsets).
 
-    ``is_weak`` where numbers in it may be years or amounts alike.
+    ``is_weak`` where numbers in it may be years or amounts alike; ``is_clear`` where it has one reading and no word
+    around it turns it into another time.
     """
 
     text: str

@@ -65,8 +65,8 @@ class Vocabulary:
 class Reading:
     """A question's stems, and the weight (0 to 1) of each stem that some capability uses.
 
-    ``telling`` are the distinct ones of words that carry meaning. ``subject`` are the distinct stems that say what is asked about: no stop words, no words
-    of asking, nothing with a digit (identifiers and numbers are for the parameters).
+    ``telling`` are the distinct ones of words that carry meaning. ``subject`` are the distinct stems that say what is
+    asked about: no stop words, no words of asking, nothing with a digit (identifiers and numbers are for the parameters).
     """
 
     question: str

@@ -42,8 +42,9 @@ async def answer_to(
     """One question through a root agent in this process; the answer and its JSON.
 
     ``wanted`` has a question, or a dataset, a capability and arguments: as ``name=value``, or as
-    they are sent; and the ``task`` that they complete, if any, and the door to ask at (``via``). Rows go to the file ``output``, where
-    one is named. ``zone`` is where it is asked; that of the settings where none is named. ``during`` shows that it is being asked, and gives what is told how far that is.
+    they are sent; and the ``task`` that they complete, if any, and the door to ask at (``via``). Rows go to the file
+    ``output``, where one is named. ``zone`` is where it is asked; that of the settings where none is named. ``during``
+    shows that it is being asked, and gives what is told how far that is.
 
     Raises ``NotGranted`` for a granted result that could not be fetched.
     """

@@ -23,9 +23,9 @@ STREAM_METHOD = "SendStreamingMessage"
 class Plan:
     """One admitted call, the scope it needs, and the chain it is sent under. The chain is in no representation.
 
-    ``media_type`` is the form the result is wanted in. ``scope`` is of the call's own dataset. ``narrow`` are the scopes a leaf is narrowed to, and
-    ``max_depth`` how deep it may be delegated; ``None`` leaves them as the chain has them. ``tool`` is the
-    MCP tool that the call is made by; ``None`` for a call over A2A.
+    ``media_type`` is the form the result is wanted in. ``scope`` is of the call's own dataset. ``narrow`` are the
+    scopes a leaf is narrowed to, and ``max_depth`` how deep it may be delegated; ``None`` leaves them as the chain has
+    them. ``tool`` is the MCP tool that the call is made by; ``None`` for a call over A2A.
     """
 
     call: Call

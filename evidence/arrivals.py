@@ -77,7 +77,10 @@ class Arrivals:
                 self._dead.append(dead)
 
     def take(self, arrival: Arrival, behind: int, person: Person = ()) -> None:
-        """Raises ``ArrivalsFull``, and ``NotGranted`` CONCURRENCY_LIMITED. ``behind`` rows were there when it came, for ``person``, who is not kept."""
+        """Write the request down. ``behind`` rows were there when it came, for ``person``, who is not kept.
+
+        Raises ``ArrivalsFull``, and ``NotGranted`` CONCURRENCY_LIMITED.
+        """
         body = _body(arrival, behind)
         with self._lock:
             if not self._free:

@@ -167,7 +167,10 @@ def _read(line: bytes) -> Any:
 
 
 def _hash(text: Any) -> bytes:
-    """A hash in its one spelling: ``bytes.fromhex`` takes capitals and blanks too. Raises ``ValueError``, and ``TypeError`` for no text."""
+    """A hash in its one spelling: ``bytes.fromhex`` takes capitals and blanks too.
+
+    Raises ``ValueError``, and ``TypeError`` for no text.
+    """
     if _HEX.fullmatch(text) is None:
         raise ValueError("no hash")
     return bytes.fromhex(text)

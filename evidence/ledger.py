@@ -196,7 +196,10 @@ class Ledger:
         self._attendance.run(now)
 
     def expect(self, arrival: Arrival, person: Person = ()) -> None:
-        """A request was taken in, which ends in a terminal row. Raises as ``Arrivals.take``, whose ``ArrivalsFull`` is EVIDENCE_UNAVAILABLE."""
+        """A request was taken in, which ends in a terminal row.
+
+        Raises as ``Arrivals.take``, whose ``ArrivalsFull`` is EVIDENCE_UNAVAILABLE.
+        """
         if self._attendance is not None:
             try:
                 self._attendance.arrivals.take(arrival, self._seen.rows, person)

@@ -2,7 +2,8 @@
 
 Each base table becomes ``(SELECT mask(c) AS c, … FROM physical AS _b WHERE conditions) AS alias``.
 The tables are the nodes that ``resolve`` marked, never looked up by name; values are bound,
-never written into the text. The supplied relation is no base table and stays as it is. The result is GoogleSQL; an engine translates it.
+never written into the text. The supplied relation is no base table and stays as it is. The result
+is GoogleSQL; an engine translates it.
 """
 
 from __future__ import annotations

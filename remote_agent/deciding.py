@@ -103,10 +103,11 @@ async def recheck(authority: Authority, call: BoundCall, world: World | None, se
 
 
 async def readmit(authority: Authority, call: BoundCall, world: World, now: float) -> tuple[BoundCall, Authority]:
-    """That ``world`` gives the same rows to the same authority as the one that they were made in.
+    """Check that ``world`` gives the same rows to the same authority as the world that they were made in.
 
-    What is returned is the call as ``world`` serves it, and its authority by the decision made now. Raises the reason of the decision that is made now, and UNKNOWN_DATASET_REVISION where it is
-    granted, but for something else: then nobody errs, and who is admitted anew is answered.
+    Returns the call as ``world`` serves it, and its authority by the decision made now. Raises the reason of that
+    decision where it does not grant, and UNKNOWN_DATASET_REVISION where it grants something else: then nobody errs,
+    and who is admitted anew is answered.
     """
     served = world.datasets.get(authority.dataset)
     capability = served.capabilities.get(authority.capability) if served else None

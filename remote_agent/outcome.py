@@ -32,8 +32,9 @@ class Request:
     as (issuer, tenant, subject). ``grants`` are the ``Execution-Grant`` field lines as they
     arrived; they are never part of a representation. ``task_id`` is the task it is answered
     under; with ``follows`` it is a further message of that task, which remembers the call
-    ``half``, if any, and waits for the approval that ``review`` tells of, if any. ``media_type`` is the form the result is wanted in. ``tool`` is the name of the
-    MCP tool that was called; ``None`` for what came over A2A.
+    ``half``, if any, and waits for the approval that ``review`` tells of, if any. ``media_type``
+    is the form the result is wanted in. ``tool`` is the name of the MCP tool that was called;
+    ``None`` for what came over A2A.
     """
 
     client: str
@@ -85,7 +86,8 @@ class BoundCall:
 
     ``served`` and ``capability`` are ``None`` where this agent serves no such thing, ``bound``
     there too, and where required arguments are ``missing`` or given ones are ``invalid``, which is
-    told after admission alone. ``media_type`` and ``task_id`` are those of its request. ``review`` is what the approval of its task says to it.
+    told after admission alone. ``media_type`` and ``task_id`` are those of its request.
+    ``review`` is what the approval of its task says to it.
     """
 
     call: Call

@@ -26,8 +26,8 @@ class Ran:
 class Underway:
     """One call on its path. The path says how far it came; nothing here starts, stops or authorizes it.
 
-    ``detached`` says that its sender does not wait any more. ``grant`` is there once it was verified, ``call`` and ``authority`` once it was accepted,
-    ``decision`` once it has ended.
+    ``detached`` says that its sender does not wait any more. ``grant`` is there once it was verified,
+    ``call`` and ``authority`` once it was accepted, ``decision`` once it has ended.
     """
 
     def __init__(self) -> None:

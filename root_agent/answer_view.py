@@ -26,7 +26,8 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
     ``verdict``, ``reason`` and ``rationale`` are of the whole; ``decision`` is the root's own
     and ``remote`` what the dataset agent said or why nothing came. Rows and envelope are there
-    together or not at all. ``approval`` is there while the call waits for a person. ``a2a_calls`` and ``mcp_calls`` are the calls whose receiver's engine ran.
+    together or not at all. ``approval`` is there while the call waits for a person. ``a2a_calls`` and ``mcp_calls``
+    are the calls whose receiver's engine ran.
     """
     asking = answer.asking
     target, descriptor = asking.target, _descriptor(asking)

@@ -100,7 +100,9 @@ class RootAgent:
         whenever one comes; cancelling the coroutine cancels the call at the dataset agent. ``zone`` is
         where it is asked, by its IANA name; the service's own where none is named. Data older than
         ``max_age_s`` seconds, and of another ``schema_version``, are refused where these are given. ``via`` is
-        ``a2a`` or ``mcp``, or as the publisher prefers. Raises ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
+        ``a2a`` or ``mcp``, or as the publisher prefers.
+
+        Raises ``DatasetAgentError``: INVALID_INPUT, RATE_LIMITED. Every other end is an ``Answer``.
         """
         await limit(person, self.service)
         if asked.get("zone") is None:

@@ -73,7 +73,8 @@ class Service:
     left out of a question that others can answer. With an ``identity_provider`` no development
     token is accepted, whatever else is set. Times to live are seconds. ``zone`` is that of people who name none.
     With ``opaque_refusals`` a dataset that is hidden from a person is answered about as one that is not there.
-    ``limiter`` holds how often one person may ask. ``analytics`` are plugins of its runner, after the policy's. ``metrics_at_home`` says whether this machine may read the metrics without a token.
+    ``limiter`` holds how often one person may ask. ``analytics`` are plugins of its runner, after the policy's.
+    ``metrics_at_home`` says whether this machine may read the metrics without a token.
     """
 
     root_id: str

@@ -2,8 +2,9 @@
 
 By default nothing is exported. Traces are where ``OTEL_TRACES_EXPORTER=otlp``, or an OTLP endpoint is
 named and no exporter is. What an endpoint is asked with (``OTEL_EXPORTER_OTLP_*``), how spans are
-gathered (``OTEL_BSP_*``, but for how long the last ones may take, which that code does not heed) and what the process is called (``OTEL_SERVICE_NAME``,
-``OTEL_RESOURCE_ATTRIBUTES``) is read by OpenTelemetry's own code.
+gathered (``OTEL_BSP_*``, but for how long the last ones may take, which that code does not heed) and
+what the process is called (``OTEL_SERVICE_NAME``, ``OTEL_RESOURCE_ATTRIBUTES``) is read by
+OpenTelemetry's own code.
 """
 
 from __future__ import annotations
