@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from contract.settings import PREFIX, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
@@ -52,6 +55,18 @@ def test_every_container_is_hardened_and_no_secret_is_in_its_environment() -> No
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert not any("SECRET" in key or "TOKEN" in key for key in service.get("environment", {})), name
+
+
+def test_the_override_of_the_operators_page_adds_to_what_is_there_and_gives_both_agents_the_datasets_to_read() -> None:
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"`compose\.override\.yaml`.*?^```yaml\n(.*?)^```$", page, re.M | re.S)
+    added: dict[str, dict[str, Any]] = yaml.safe_load(block)["services"]
+    assert set(added) == {"remote-agent", "root-agent"} <= set(SERVICES)
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for service in added.values():
+        assert set(service["environment"]) <= known
+        assert service["environment"]["DATASET_AGENT_DATASETS"] == "/datasets"
+        assert service["volumes"] == ["./world:/datasets:ro"]
 
 
 def test_state_is_kept_and_cache_is_bounded() -> None:
