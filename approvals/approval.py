@@ -25,10 +25,13 @@ _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class State(StrEnum):
+    """Where an approval stands: PENDING until somebody decides, APPROVED until it is used; the others are ends."""
+
     PENDING = "pending"
     APPROVED = "approved"
     DENIED = "denied"
     USED = "used"
+    """For its one call."""
     WITHDRAWN = "withdrawn"
 
 

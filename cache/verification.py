@@ -29,10 +29,15 @@ _MOST_NAMED: Final = 1_000
 
 
 class State(StrEnum):
+    """What opening an entry showed."""
+
     OPENED = "opened"
     DAMAGED = "damaged"
+    """Its header does not read, or it does not open with the secret that it names."""
     OTHER_SECRET = "other_secret"  # noqa: S105 - a word
+    """It names a secret that is not at hand."""
     FOREIGN = "foreign"
+    """It is no entry of this cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 
 class Component(StrEnum):
+    """The part of the product that a fault is of; the first part of its code."""
+
     CONTROL_PLANE = "control_plane"
     GRANTS = "grants"
     QUERIES = "queries"
@@ -22,6 +24,8 @@ class Component(StrEnum):
 
 
 class Category(StrEnum):
+    """What kind of fault it is: each has one HTTP status."""
+
     INVALID_INPUT = "invalid_input"
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"

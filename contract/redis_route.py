@@ -26,6 +26,8 @@ _FAULTS: Final = (RedisError, OSError, ValueError, TypeError, IndexError)
 
 
 class Route(Protocol):
+    """Which server of a deployment a command goes to."""
+
     follows: bool
     """Whether another server may be found where one is lost."""
 
@@ -51,12 +53,15 @@ class Route(Protocol):
 
 
 def route_to(place: RedisPlace) -> Route:
+    """The route for a deployment of this kind. Nothing is asked before it is used."""
     if place.kind == "sentinel":
         return SentinelRoute(place)
     return ClusterRoute(place) if place.kind == "cluster" else OneRoute(place.nodes[0])
 
 
 class OneRoute:
+    """A single server, whatever the key."""
+
     follows = False
 
     def __init__(self, address: Address) -> None:

@@ -41,9 +41,11 @@ class Sensitivity(StrEnum):
 
     @property
     def rank(self) -> int:
+        """0 for PUBLIC to 3 for RESTRICTED."""
         return _RANKS[self]
 
     def within(self, ceiling: Sensitivity) -> bool:
+        """Whether who is cleared up to ``ceiling`` may see it."""
         return _RANKS[self] <= _RANKS[ceiling]
 
 
@@ -254,6 +256,7 @@ def meet_columns(left: frozenset[str] | None, right: frozenset[str] | None) -> f
 
 
 def rows_to_json(rows: RowConstraints) -> dict[str, Any]:
+    """The inverse of ``parse_rows``, in the order of the columns."""
     return {column: constraint.to_json() for column, constraint in sorted(rows.items())}
 
 

@@ -42,14 +42,17 @@ taken: Final[ContextVar[TraceContext | None]] = ContextVar("trace_context_taken_
 
 
 def is_trace_id(text: str) -> bool:
+    """Whether it is a ``trace-id`` of W3C Trace Context: 32 digits of lower-case hex, not all of them zero."""
     return _TRACE_ID.fullmatch(text) is not None and text != _NO_TRACE
 
 
 def new_trace_id() -> str:
+    """A random one: 32 hex digits."""
     return secrets.token_hex(16)
 
 
 def new_span_id() -> str:
+    """A random one: 16 hex digits."""
     return secrets.token_hex(8)
 
 

@@ -43,6 +43,8 @@ Value = str | int | bool
 
 
 class Kind(StrEnum):
+    """The kind of a span, by OpenTelemetry's names."""
+
     SERVER = "SERVER"
     CLIENT = "CLIENT"
     INTERNAL = "INTERNAL"

@@ -17,6 +17,8 @@ from contract.scope import Obligations
 
 
 class Verdict(StrEnum):
+    """What admission comes to. INDETERMINATE is unknown authority: neither a permission nor a refusal."""
+
     GRANTED = "GRANTED"
     REFUSED = "REFUSED"
     INDETERMINATE = "INDETERMINATE"

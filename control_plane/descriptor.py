@@ -23,7 +23,9 @@ class Effect(StrEnum):
     READ = "read"
     COMPUTE = "compute"
     WRITE = "write"
+    """It changes something; this and EXTERNAL must be held by the principal (AD-POL-009)."""
     EXTERNAL = "external"
+    """It reaches outside."""
 
 
 APPROVE: Final = "approve"

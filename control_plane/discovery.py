@@ -70,6 +70,8 @@ class Funnel:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
+    """What was found, best first, and how many were left after each stage."""
+
     candidates: tuple[Candidate, ...]
     funnel: Funnel
 

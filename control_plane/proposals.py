@@ -53,6 +53,10 @@ def proposed(
     unsettled: frozenset[str],
     problems: Mapping[str, str],
 ) -> Proposal:
+    """A proposal of this call, its arguments in declared order.
+
+    Missing is what is required, or ``unsettled``, and not among the ``arguments``; ``problems`` say why, by parameter.
+    """
     missing = tuple(
         Missing.of(parameter, problems.get(parameter.name, ""))
         for parameter in capability.parameters

@@ -283,6 +283,7 @@ def read_stored(told: Mapping[str, Any] | None, *, url: Any, media_type: str, ta
 
 
 def json_object(raw: bytes, what: str, limit: int) -> dict[str, Any]:
+    """An object of at most ``limit`` bytes. Raises ``Unreadable``, which calls it ``what``."""
     try:
         value = parse_json(raw, limit=limit)
     except InvalidJson as error:

@@ -56,10 +56,12 @@ class Frames:
 
 
 def framed(body: bytes) -> bytes:
+    """A body behind its length, as it goes over the socket."""
     return _LENGTH.pack(len(body)) + body
 
 
 def request(key: str, rows: Sequence[Members]) -> bytes:
+    """The body that asks for rows to be appended, as ``read_request`` reads it."""
     return orjson.dumps((key, rows))
 
 

@@ -16,6 +16,7 @@ def leaf_hash(data: bytes) -> bytes:
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
+    """The hash of an inner node (RFC 9162, section 2.1.1)."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 

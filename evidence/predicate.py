@@ -45,10 +45,14 @@ def is_after(later: str, earlier: str) -> bool:
 
 
 class DigestSet(Strict):
+    """A ``DigestSet`` of in-toto: here exactly one digest, in lower-case hex."""
+
     sha256: _Digest
 
 
 class Subject(Strict):
+    """What the statement is about: a result, by the digest of its bytes."""
+
     name: _Id
     digest: DigestSet
 
@@ -101,6 +105,8 @@ class Dataset(Strict):
 
 
 class Limits(Strict):
+    """The most rows and bytes that were allowed; ``None`` where nothing bounds them."""
+
     max_rows: _Count | None
     max_bytes: _Count | None
 
@@ -177,12 +183,16 @@ _UNTOLD: Final = ("WITHHELD", "OFF")
 
 
 class Result(Strict):
+    """The form of the result, its size in bytes and when its data were last true."""
+
     media_type: _Id
     size: _Count
     as_of: _Time
 
 
 class InvocationIds(Strict):
+    """The ids that join a statement with a request, a trace, an ADK run and an A2A task."""
+
     request_id: _Id
     trace_id: _Id
     session_id: _Id
@@ -222,6 +232,8 @@ class Upstream(Strict):
 
 
 class Predicate(Strict):
+    """Who answered, under which grant and decision, and how the result came about."""
+
     agent: Agent
     grant: Grant
     decision: DecisionMade

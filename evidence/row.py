@@ -35,6 +35,8 @@ class Kind(StrEnum):
 
 
 class Side(StrEnum):
+    """Whose ledger a row is in: the root agent's, or the dataset agent's (the remote of a call)."""
+
     ROOT = "root"
     REMOTE = "remote"
 

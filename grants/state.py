@@ -248,6 +248,7 @@ def judge(
 
 
 def check_not_ended(grant: VerifiedGrant, now: float) -> None:
+    """Raises ``NotGranted`` GRANT_EXPIRED where the root token has; ``now`` is POSIX seconds."""
     if now >= grant.root_expires_at + SKEW:
         raise NotGranted(Reason.GRANT_EXPIRED, "the grant expired before its result was released")
 

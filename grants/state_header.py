@@ -51,6 +51,8 @@ class Header:
 
 
 class Condition(Enum):
+    """Whether a state file remembers all that was ever written to it."""
+
     SOUND = auto()
     CLOSED = auto()
     """The last process that closed it moved the log into the file: only the modification time is new."""

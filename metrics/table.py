@@ -24,6 +24,8 @@ Label = tuple[str, ...]
 
 
 class Kind(StrEnum):
+    """The type of a metric, by Prometheus' names."""
+
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"

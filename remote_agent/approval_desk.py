@@ -37,6 +37,8 @@ Worlds = Callable[[str], AbstractAsyncContextManager[World]]
 
 
 class People(Protocol):
+    """Whoever verifies identity tokens of approvers."""
+
     async def verified(self, token: str, directory: Directory, now: float) -> Principal:
         """The person of an identity token. Raises ``DatasetAgentError`` and ``NotGranted``."""
         ...

@@ -54,6 +54,7 @@ def grants_of(context: ServerCallContext) -> tuple[str, ...]:
 
 
 def require_extension(context: ServerCallContext) -> None:
+    """Raises ``ExtensionSupportRequiredError`` unless the client activated the extension."""
     if EXTENSION_URI not in context.requested_extensions:
         raise ExtensionSupportRequiredError(message=f"activate {EXTENSION_URI} in the A2A-Extensions header")
 
