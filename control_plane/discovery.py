@@ -16,7 +16,7 @@ from typing import Final
 
 from contract.principal import Principal
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
-from control_plane.lexical import PIVOT, LexicalIndex
+from control_plane.lexical import PIVOT, LexicalIndex, bits_of
 from control_plane.words import content_stems
 
 MAX_REMEMBERED_PRINCIPALS: Final = 1_024
@@ -194,8 +194,8 @@ class DiscoveryIndex:
                     usable[face] = number, capabilities
                     if face >= self._public_count and entry.public:
                         hidden.append(self._faces[number, entry.public])
-        usable_bits = _bits(usable)
-        return _Held(principal, usable, usable_bits, (self._public & ~_bits(hidden)) | usable_bits)
+        usable_bits = bits_of(usable)
+        return _Held(principal, usable, usable_bits, (self._public & ~bits_of(hidden)) | usable_bits)
 
     def _face(self, number: int, shown: frozenset[str]) -> int:
         face = self._faces.get((number, shown))
@@ -210,14 +210,6 @@ class DiscoveryIndex:
         self._lexical.keep(self._public_count)
         del self._entry_of[self._public_count :]
         self._faces = {place: face for place, face in self._faces.items() if face < self._public_count}
-
-
-def _bits(numbers: Iterable[int]) -> int:
-    found = list(numbers)
-    held = bytearray(max(found, default=0) // 8 + 1)
-    for number in found:
-        held[number >> 3] |= 1 << (number & 7)
-    return int.from_bytes(held, "little")
 
 
 def _mean_length(documents: Sequence[Mapping[str, float]]) -> float:

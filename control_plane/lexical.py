@@ -127,11 +127,16 @@ class LexicalIndex:
     def _bits_of(self, name: str, weights: Mapping[int, float]) -> int:
         bits = self._bits.get(name)
         if bits is None:
-            held = bytearray(self._count // 8 + 1)
-            for number in weights:
-                held[number >> 3] |= 1 << (number & 7)
-            bits = self._bits[name] = int.from_bytes(held, "little")
+            bits = self._bits[name] = bits_of(weights)
         return bits
+
+
+def bits_of(numbers: Collection[int]) -> int:
+    """A set of documents, each as the bit of its number."""
+    held = bytearray(max(numbers, default=0) // 8 + 1)
+    for number in numbers:
+        held[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(held, "little")
 
 
 def _scores(terms: Sequence[_Term], usable: Collection[int], k: int) -> dict[int, float]:

@@ -12,16 +12,13 @@ from typing import Final
 
 from control_plane import calendar_days as cal
 from control_plane.calendar_days import Days
+from control_plane.memo_terms import MONTHS
 
 FLAGS: Final = re.ASCII | re.IGNORECASE
-_MONTH_TEXT: Final = "january february march april may june july august september october november december"
-_MONTHS: Final = _MONTH_TEXT.split()
-_SHORT_MONTHS: Final = {name[:3]: number for number, name in enumerate(_MONTHS, start=1)} | {"sept": 9}
-_MONTH_OF: Final = {name: number for number, name in enumerate(_MONTHS, start=1)} | _SHORT_MONTHS
 _ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 
 _Y: Final = r"[12][0-9]{3}"
-_M: Final = rf"(?:{'|'.join(sorted(_MONTH_OF, key=len, reverse=True))})"
+_M: Final = rf"(?:{'|'.join(sorted(MONTHS, key=len, reverse=True))})"
 _D: Final = r"(?:3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?"
 _OF: Final = r"(?: of)?"
 _DATE: Final = rf"{_Y}-[0-9]{{2}}-[0-9]{{2}}"
@@ -43,13 +40,13 @@ _ATOMS: Final[tuple[tuple[str, _Read], ...]] = (
     (rf"week ([0-9]{{1,2}}){_OF},? ({_Y})", lambda _, got: cal.week(int(got[0]), int(got[1]))),
     (
         rf"(?:the )?({_D}){_OF} ({_M}),? ({_Y})",
-        lambda _, got: cal.day(date(int(got[2]), _MONTH_OF[got[1]], _number(got[0]))),
+        lambda _, got: cal.day(date(int(got[2]), MONTHS[got[1]], _number(got[0]))),
     ),
     (
         rf"({_M}) (?:the )?({_D}),? ({_Y})",
-        lambda _, got: cal.day(date(int(got[2]), _MONTH_OF[got[0]], _number(got[1]))),
+        lambda _, got: cal.day(date(int(got[2]), MONTHS[got[0]], _number(got[1]))),
     ),
-    (rf"(?:the month of )?({_M}){_OF},? ({_Y})", lambda _, got: cal.month(_MONTH_OF[got[0]], int(got[1]))),
+    (rf"(?:the month of )?({_M}){_OF},? ({_Y})", lambda _, got: cal.month(MONTHS[got[0]], int(got[1]))),
     (rf"(?:the )?(?:this|current) ({_UNIT})", lambda today, got: cal.around(today, got[0])),
     (rf"(?:the )?(?:last|previous) ({_UNIT})", lambda today, got: cal.before(today, got[0])),
     (r"today", lambda today, _: cal.day(today)),

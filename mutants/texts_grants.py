@@ -36,7 +36,7 @@ _DISCOVERED: Final = (
     Text(
         _DISCOVERY,
         "what is counted twice",
-        "(self._public & ~_bits(hidden)) | usable_bits",
+        "(self._public & ~bits_of(hidden)) | usable_bits",
         "self._public | usable_bits",
     ),
     Text(
