@@ -115,7 +115,10 @@ def _check_target(wanted: Wanted, name: str) -> None:
 def _staging(wanted: Wanted) -> Iterator[Path]:
     """A hidden folder on the target's own file system, gone in the end unless it was moved."""
     beside = wanted.folder if wanted.into else wanted.folder.absolute().parent
-    folder = Path(tempfile.mkdtemp(prefix=".init-", dir=beside))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=".init-", dir=beside))
+    except OSError as error:
+        raise _fault(f"{beside} cannot be written ({error.strerror}): name a place in a folder that may be") from error
     try:
         yield folder
     finally:

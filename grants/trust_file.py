@@ -76,7 +76,8 @@ def write_trust(target: Path, text: str) -> None:
 
 def _unwritable(target: Path, error: OSError) -> DatasetAgentError:
     return trust_fault(
-        "unwritable", f"{target} cannot be written: {error.strerror}; run this where the file is, as its owner"
+        "unwritable",
+        f"{target} cannot be written: {error.strerror}; run this where the file is, as its owner, or correct DATASET_AGENT_HOME",
     )
 
 

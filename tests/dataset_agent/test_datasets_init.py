@@ -211,6 +211,14 @@ def test_what_is_asked_for_wrongly_is_said(tmp_path: Path, name: str, more: dict
     assert told in refused(tmp_path, tmp_path / name, **more)
 
 
+def test_a_place_that_cannot_be_written_is_named_and_no_hidden_folder(tmp_path: Path) -> None:
+    source = csv_file(tmp_path, FLIGHTS)
+    with pytest.raises(DatasetAgentError) as caught:  # a place where not even root makes a folder
+        made_of(Path("/proc"), source, settings=Settings(home=tmp_path / "home"))
+    assert caught.value.message.startswith("/proc cannot be written (")
+    assert caught.value.message.endswith("name a place in a folder that may be")
+
+
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     path = csv_file(tmp_path, FLIGHTS)
     made = made_of(tmp_path, path)

@@ -146,6 +146,12 @@ def test_a_link_that_leads_nowhere_is_refused(settings: Settings, to: str) -> No
     assert refused(settings, lambda: init_keys(settings)).code == "grants.trust.unwritable"
 
 
+def test_a_home_that_cannot_be_made_is_told_with_the_setting_that_names_it() -> None:
+    nowhere = Settings(home=Path("/proc/nobody/home"))  # where not even root makes a folder
+    with pytest.raises(DatasetAgentError, match="cannot be written: .*; run this .* or correct DATASET_AGENT_HOME$"):
+        init_keys(nowhere)
+
+
 # revoked
 
 
