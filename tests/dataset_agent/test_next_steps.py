@@ -25,9 +25,9 @@ def test_what_may_be_asked_is_told_alike_whoever_refused(reason: Reason) -> None
     assert with_next("no", reason, elsewhere=True) == with_next("no", reason)
 
 
-def test_who_asks_for_a_tool_that_is_none_is_told_to_ask_by_the_other_door() -> None:
+def test_who_asks_for_a_tool_that_is_none_is_told_where_tools_are_named() -> None:
     step = with_next("no", Reason.UNREGISTERED_CAPABILITY, no_tool=True)
-    assert step == "no; next: leave --via mcp out; dataset-agent card names the tools that there are"
+    assert step == "no; next: dataset-agent card names the tools that there are"
 
 
 def test_where_nothing_can_be_done_nothing_is_advised() -> None:
