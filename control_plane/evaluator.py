@@ -31,7 +31,8 @@ DECISION_PATH: Final = "/v1/data/dataset_agent/decision"
 MAX_ANSWER_BYTES: Final = 256 * 1024
 MAX_REMEMBERED: Final = 65_536
 UNKNOWN_VERSION: Final = "unknown"
-_STALE_CONNECTION: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+BESIDE_THE_RESULT: Final = frozenset({"decision_id", "metrics", "provenance", "explanation"})
+"""What OPA's data API puts beside ``result``. Its ``warning`` is not one of them: it says that no input came."""
 
 _Key = tuple[int, str, str, Effect, Sensitivity, str, str | None]
 
@@ -109,6 +110,9 @@ class HttpEvaluator:
     ``budget`` bounds the whole exchange in seconds. Redirects are not followed and the
     environment's proxies are not used: this peer decides who may read. Plain HTTP is for
     loopback, or for a private network where that is said.
+
+    Each question has a connection of its own. Nothing in HTTP/1.1 or in OPA's answer says which question is
+    answered, so on a connection that is kept an answer too many would be taken for that of the next person.
     """
 
     def __init__(self, base_url: str, budget: float = 0.25, *, private_network: bool = False) -> None:
@@ -133,7 +137,7 @@ class HttpEvaluator:
     async def _asked(self, question: dict[str, Any]) -> PolicyAnswer:
         try:
             async with asyncio.timeout(self._budget):
-                status, body = await self._post(question)
+                status, body = await self._exchange(question)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise EvaluatorTimeout("the policy server did not answer within the budget") from error
         except httpx.HTTPError as error:
@@ -146,24 +150,28 @@ class HttpEvaluator:
         return self._version
 
     async def warm(self) -> None:
-        """Load and connect what the first question needs, so that its budget is for the answer.
+        """Load and find what the first question needs, so that its budget is for the answer.
 
         A server that is away is no fault here: the first question finds it out.
         """
         with suppress(httpx.HTTPError, TimeoutError):
             async with asyncio.timeout(WARM_S):
-                await self._http().get(self._url.removesuffix(DECISION_PATH) + "/health")
+                await self._health_status()
 
     async def health(self) -> None:
         """Raises where the server does not say that it is well: ``EvaluatorUnavailable``, or what HTTP raised."""
-        response = await self._http().get(self._url.removesuffix(DECISION_PATH) + "/health")
-        if response.status_code != httpx.codes.OK:
+        if await self._health_status() != httpx.codes.OK:
             raise EvaluatorUnavailable("the policy server is not well")
+
+    async def _health_status(self) -> int:
+        """The status alone: a body says nothing more, and could be without end."""
+        async with self._http().stream("GET", self._url.removesuffix(DECISION_PATH) + "/health") as response:
+            return response.status_code
 
     async def retire(self) -> None:
         """Close when the last question is answered: another evaluator stands in for this one.
 
-        Who still holds it may go on asking; the connection is given back each time.
+        Who still holds it may go on asking; what it opens for that is closed each time.
         """
         self._is_retired = True
         await self._leave()
@@ -178,13 +186,6 @@ class HttpEvaluator:
             self._client = None
             if loop is asyncio.get_running_loop():
                 await client.aclose()
-
-    async def _post(self, question: dict[str, Any]) -> tuple[int, bytes]:
-        try:
-            return await self._exchange(question)
-        except _STALE_CONNECTION:
-            # A kept connection may be closed by the peer at any time; the question has no effect, ask once more.
-            return await self._exchange(question)
 
     async def _exchange(self, question: dict[str, Any]) -> tuple[int, bytes]:
         body = bytearray()
@@ -207,7 +208,8 @@ class HttpEvaluator:
                 trust_env=False,
                 follow_redirects=False,
                 timeout=self._budget,
-                limits=httpx.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=4.0),
+                headers={"Connection": "close"},
+                limits=httpx.Limits(max_connections=64),
             )
             self._client = (loop, client)
         return self._client[1]
@@ -240,6 +242,8 @@ def _answer(status: int, body: bytes) -> PolicyAnswer:
     # OPA leaves `result` out when the document is undefined: a policy that is not there decides nothing.
     if not isinstance(document, dict) or "result" not in document:
         raise EvaluatorUnavailable("the policy server has no decision document of that name")
+    if set(document) - BESIDE_THE_RESULT != {"result"}:
+        raise EvaluatorUnavailable("the policy server says something beside its decision that is not known here")
     try:
         return PolicyAnswer.from_json(document["result"])
     except ValueError as error:

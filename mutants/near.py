@@ -48,7 +48,7 @@ NEAR: Final = {
     "control_plane/admission_memo.py": ("admission_memo", "admission_decides"),
     "control_plane/admission_rules.py": ("admission_decides", "admission_memo", "decision_table"),
     "control_plane/discovery_admitted.py": ("discovery_policies",),
-    "control_plane/evaluator.py": ("evaluator_bounds", "evaluators", "evaluator_contract"),
+    "control_plane/evaluator.py": ("evaluator_bounds", "evaluators", "evaluator_contract", "evaluator_connections"),
     "delegation/mcp.py": ("test_mcp_reply", "root_mcp."),
     "delegation/mcp_reply.py": ("test_mcp_reply", "root_mcp_large"),
     "delegation/mcp_tool.py": ("test_mcp_reply", "root_mcp."),

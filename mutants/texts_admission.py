@@ -84,6 +84,7 @@ _REMEMBERED: Final = (
     ),
     Text(_EVALUATOR, "a policy server that sends on", "follow_redirects=False", "follow_redirects=True"),
     Text(_EVALUATOR, "a policy server behind the environment's proxy", "trust_env=False", "trust_env=True"),
+    Text(_EVALUATOR, "a connection that is kept for the next question", '{"Connection": "close"}', "{}"),
     Text(_EVALUATOR, "answers without end", "if len(self._answers) >= MAX_REMEMBERED:", "if False:"),
 )
 ADMISSION: Final = (*_ANSWERED, *_JUDGED, *_REMEMBERED)
