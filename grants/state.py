@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from contract.errors import Category, Component, DatasetAgentError
 from contract.files import of_another_user
@@ -35,6 +35,9 @@ from contract.grant import VerifiedGrant
 from contract.settings import Settings
 from contract.verdict import NotGranted, Reason
 from grants.claims import SKEW
+
+if TYPE_CHECKING:
+    from grants.once import Once
 
 STATE_FILE: Final = "state.sqlite3"
 SEEN_FILE: Final = "state.seen"
@@ -100,6 +103,10 @@ class StateStore(Protocol):
         ``policy`` is ``id@version`` of this service's granting policy. Raises
         ``NotGranted``: GRANT_REPLAYED, GRANT_REVOKED, REPLAY_MEMORY_LOST, STATE_UNAVAILABLE.
         """
+        ...
+
+    async def use(self, once: Once, *, now: float) -> None:
+        """Use up what is no leaf, once. Raises ``NotGranted`` as ``spend`` does, but for GRANT_REVOKED."""
         ...
 
     async def recheck(self, grant: VerifiedGrant, *, policy: str | None, now: float) -> None:

@@ -19,6 +19,7 @@ from typing import Final
 from contract.grant import VerifiedGrant
 from contract.sqlite_founding import create_private
 from contract.verdict import NotGranted
+from grants.once import judge_once
 from grants.state import (
     Progress,
     Revocation,
@@ -41,7 +42,7 @@ from grants.state_header import (
     write_header,
 )
 from grants.state_known import Reading
-from grants.state_lock import Asked, Locked, Memory
+from grants.state_lock import Asked, AskedOnce, Locked, Memory
 from grants.state_paths import (
     Files,
     FilesReplaced,
@@ -88,7 +89,7 @@ class StateFile:
         with self._locked() as reading:
             self._sound(reading, now)
 
-    def spend_each(self, asked: Sequence[Asked]) -> list[NotGranted | None]:
+    def spend_each(self, asked: Sequence[Asked | AskedOnce]) -> list[NotGranted | None]:
         """Spend leaves in one transaction, one after the other. For each: why it is not spent, if it is not."""
         stops: list[NotGranted | None] = []
         with self._locked() as reading:
@@ -181,9 +182,13 @@ class StateFile:
         self._memory.note(header.progress)
         return header
 
-    def _spend(self, reading: Reading, asked: Asked, header: Header, clock: float) -> None:
-        _judge(reading, asked.grant, asked.policy, header, clock)
-        leaf = (replay_key(asked.grant), remembered_until(asked.grant))
+    def _spend(self, reading: Reading, asked: Asked | AskedOnce, header: Header, clock: float) -> None:
+        if isinstance(asked, AskedOnce):
+            judge_once(asked.once, armed=header.armed, clock=clock)
+            leaf = (asked.once.key, asked.once.until)
+        else:
+            _judge(reading, asked.grant, asked.policy, header, clock)
+            leaf = (replay_key(asked.grant), remembered_until(asked.grant))
         if not reading.connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", leaf).rowcount:
             raise replayed()
         self._sweep(reading.connection, clock)

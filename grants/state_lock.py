@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from contract.grant import VerifiedGrant
+from grants.once import Once
 from grants.state import Progress
 from grants.state_known import Reading
 
@@ -16,6 +17,13 @@ class Asked(NamedTuple):
 
     grant: VerifiedGrant
     policy: str | None
+    now: float
+
+
+class AskedOnce(NamedTuple):
+    """The same of what is no leaf."""
+
+    once: Once
     now: float
 
 

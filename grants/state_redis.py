@@ -27,6 +27,7 @@ from redis.exceptions import NoScriptError, RedisError
 from contract.errors import Category, DatasetAgentError
 from contract.grant import VerifiedGrant
 from contract.ids import new_id
+from grants.once import Once, judge_once
 from grants.revocation_form import check_revocation
 from grants.state import (
     BUDGET,
@@ -129,6 +130,12 @@ class RedisState:
         names = names_of(grant, policy)
         answer = await self._judged(_Question(names, replay_key(grant), remembered_until(grant), now))
         judge(grant, names, answer.marks, armed=answer.armed, clock=answer.clock)
+        if not answer.fresh:
+            raise replayed()
+
+    async def use(self, once: Once, *, now: float) -> None:
+        answer = await self._judged(_Question((), once.key, once.until, now))
+        judge_once(once, armed=answer.armed, clock=answer.clock)
         if not answer.fresh:
             raise replayed()
 

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from contract.errors import Category
 from contract.grant import VerifiedGrant
 from contract.verdict import NotGranted
+from grants.once import Once
 from grants.revocation_form import check_revocation
 from grants.state import (
     BUDGET,
@@ -29,7 +30,7 @@ from grants.state import (
     unavailable,
 )
 from grants.state_file import StateFile
-from grants.state_lock import Asked, Memory
+from grants.state_lock import Asked, AskedOnce, Memory
 from grants.state_paths import FilesReplaced, FileTorn
 from grants.state_seen import SeenFile
 from grants.state_together import Together
@@ -81,6 +82,11 @@ class SqliteState:
         await self._together.spend(Asked(grant, policy, now), self._spend_each)
         if self._here.log_is_long() and (self._checkpoint is None or self._checkpoint.done()):
             self._checkpoint = self._thread.submit(self._move_log)
+
+    async def use(self, once: Once, *, now: float) -> None:
+        (stop,) = await self._judged(lambda file: file.spend_each((AskedOnce(once, now),)))
+        if stop is not None:
+            raise stop
 
     async def _spend_each(self, asked: Sequence[Asked]) -> Sequence[NotGranted | None]:
         return await self._judged(lambda file: file.spend_each(asked))

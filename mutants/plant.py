@@ -96,6 +96,7 @@ PROTECTED: Final = (
     "grants/keys.py",
     "grants/memory.py",
     "grants/mint.py",
+    "grants/once.py",
     "grants/revocation_form.py",
     "grants/rotation.py",
     "grants/signers.py",

@@ -38,6 +38,7 @@ REVIEW: Final = (
     Text(_REVIEW, "an end that leaves the task waiting", "ended or answer.decision.reason in _ENDS", "ended"),
     Text(_DESK, "a try that leaves no row", "            await self._recorded(case, case.decision, Kind.BLOCKED)\n", ""),
     Text(_DESK, "a stranger's try that leaves no row", "            await self._written(row_of(kept.approval, None, told, Kind.BLOCKED))\n", ""),
+    Text("remote_agent/review.py", "an approval that is used up where it lies alone", "        await _use_once(approved.kept.approval, service)\n", ""),
     Text(_DESK, "an approval without its row", "receipt = await self._recorded(case, case.decision, Kind.HUMAN_APPROVAL_GRANTED)", "receipt = {}"),
     Text(_DESK, "a denial without its row", "receipt = await self._recorded(case, told, Kind.HUMAN_APPROVAL_DENIED)", "receipt = {}"),
     Text("remote_agent/approvers.py", "a token for the root agent", "audience=self._audience", 'audience="urn:dataset-agent:root"'),

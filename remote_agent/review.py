@@ -19,6 +19,7 @@ from contract.grant import VerifiedGrant
 from contract.ids import new_id
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from evidence.row import rfc3339
+from grants.once import Once
 from queries.bind import Bound
 from remote_agent.accounting import refuse
 from remote_agent.approvers_revoked import check_not_revoked
@@ -37,6 +38,7 @@ _WAIT: Final = (State.PENDING, State.APPROVED)
 _REVOKED: Final = (
     "the approver was revoked after the approval: cancel the task and send the call anew, to ask for another"
 )
+_LOST: Final = "what was used is not remembered from before: send the call anew, to ask for another approval"
 _DIRECT: Final = 2
 """Tokens of a grant that no agent in the middle passed on: the issuer's, and the leaf."""
 
@@ -64,7 +66,24 @@ async def use(call: BoundCall, trail: Trail, service: Service) -> None:
     if (approved := call.approved) is not None:
         await check_approver(call, service)
         await service.approvals.use(approved, service.clock())
+        await _use_once(approved.kept.approval, service)
         trail.approved_by = approved.decision_id
+
+
+async def _use_once(approval: Approval, service: Service) -> None:
+    """In the memory of spent leaves too: a copy of the approvals that was put back does not know what was used since.
+
+    Raises ``NotGranted`` as ``use``.
+    """
+    given = 0.0 if approval.ruling is None else approval.ruling.at
+    try:
+        await service.state.use(Once("approval", approval.id, given, approval.expires), now=service.clock())
+    except NotGranted as stop:
+        if stop.reason is Reason.GRANT_REPLAYED:
+            raise NotGranted(Reason.APPROVAL_ALREADY_DECIDED, "the approval was used before") from stop
+        if stop.reason is Reason.REPLAY_MEMORY_LOST:
+            raise NotGranted(Reason.APPROVAL_EXPIRED, _LOST) from stop
+        raise
 
 
 async def check_approver(call: BoundCall, service: Service) -> None:
