@@ -18,6 +18,8 @@ from contract.canonical import InvalidJson, check_shape
 from contract.settings import Settings
 
 CONNECT_TIMEOUT: Final = 5.0
+EACH: Final = 100
+"""Connections to one agent at the same time; who wants one more waits for it, as long as for an answer."""
 REPLY_VALUES: Final = 2_000
 """JSON values in the reply to a call: its rows and its proof are one text each."""
 UNAVAILABLE: Final = frozenset({429, 503})
@@ -72,15 +74,35 @@ def open_http(settings: Settings) -> httpx.AsyncClient:
 
     Replies are bounded by twice ``max_result_bytes`` (base64 inside JSON) and 1 MiB, and by
     ``REPLY_VALUES``. The environment's proxies are not used: a grant goes to the agent it
-    names, or nowhere.
+    names, or nowhere. Each agent has ``EACH`` connections of its own, so that one that answers nobody keeps
+    nobody from the others.
     """
     bounds = Bounds(2 * settings.max_result_bytes + _OVERHEAD, REPLY_VALUES)
     return httpx.AsyncClient(
-        transport=BoundedTransport(httpx.AsyncHTTPTransport(verify=authorities()), bounds),
+        transport=BoundedTransport(Apart(), bounds),
         timeout=httpx.Timeout(settings.call_timeout, connect=CONNECT_TIMEOUT),
         follow_redirects=False,
         trust_env=False,
     )
+
+
+class Apart(httpx.AsyncBaseTransport):
+    """HTTP with a pool of connections for each origin (RFC 6454). How many origins there are is the trust file's."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[str, str, int | None], httpx.AsyncHTTPTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        origin = request.url.scheme, request.url.host, request.url.port
+        pool = self._pools.get(origin)
+        if pool is None:
+            limits = httpx.Limits(max_connections=EACH, max_keepalive_connections=20)
+            pool = self._pools[origin] = httpx.AsyncHTTPTransport(verify=authorities(), limits=limits)
+        return await pool.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        for pool in self._pools.values():
+            await pool.aclose()
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):

@@ -35,7 +35,7 @@ NEAR: Final = {
     "remote_agent/review.py": ("test_review.", "review_hop", "review_put_back"),
     "root_agent/asking.py": ("root_review",),
     "delegation/cards.py": ("root_cards.", "root_card_limits", "root_cards_forgotten"),
-    "delegation/http.py": ("http_bounds", "http_addresses", "test_following", "http_busy"),
+    "delegation/http.py": ("http_bounds", "http_addresses", "test_following", "http_busy", "http_apart"),
     "delegation/reply_reader.py": ("reply_review", "test_reply.", "reply_stored", "mcp_reply", "root_review"),
     "cache/keys.py": ("cache_secrets", "cache_opening"),
     "cache/breaker.py": ("cache_breaker", "cache_allowance"),

@@ -99,6 +99,7 @@ _FOREIGN: Final = (
     Text(_HTTP, "a grant in the clear", "(private_network or is_loopback(parts.hostname or \"\"))", "True"),
     Text("contract/address.py", "two ports that are one", "parts.port or _PORTS.get(parts.scheme)", "parts.port"),
     Text("contract/address.py", "another host", '(parts.hostname or "").lower(), ', '"", '),
+    Text(_HTTP, "one pool for all agents", "origin = request.url.scheme, request.url.host, request.url.port", 'origin = "", "", None'),
     Text(_HTTP, "the body of an error", '    if not response.is_success:\n        return b""\n', ""),
     Text(_HTTP, "bounds of another request", "isinstance(asked, Bounds) else self._bounds", "isinstance(asked, int) else self._bounds"),
     Text(_READER, "a line that begins another", 'char if char.isprintable() else " "', "char"),
