@@ -167,6 +167,7 @@ NEAR: Final = {
     "queries/template.py": ("queries_template.", "queries_refused", "queries_bind", "supplied_load"),
     "queries/tokens.py": ("queries_tokens", "queries_foreign", "queries_refused", "queries_template."),
     "quota/limiter.py": ("quota_limiter",),
+    "remote_agent/lifecycle.py": ("test_caller_limits.",),
     "quota/rate.py": ("quota_rate",),
     "quota/redis_store.py": ("quota_stores",),
     "quota/sqlite_store.py": ("quota_stores",),

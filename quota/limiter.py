@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,7 @@ from typing import Final, Literal
 
 from contract.ids import new_id
 from quota.rate import Rate, Taken
-from quota.store import QuotaStore, Room, StoreUnavailable, key_of
+from quota.store import Names, QuotaStore, Room, StoreUnavailable, key_of
 
 Kind = Literal["agent", "person"]
 KEPT_S: Final = 1.0
@@ -102,12 +103,14 @@ class Limiter:
         *,
         agent: Quota,
         person: Quota,
+        names: Names,
         exceeded: Callable[[LimitExceeded], None] = lambda _: None,
         pause_s: float = PAUSE_S,
     ) -> None:
         """``exceeded`` is told of each call that was over a limit; one that is over a rate is told so after ``pause_s``."""
         self._pause_s = pause_s
         self._store = store
+        self._names = names
         self._quotas = {"agent": agent, "person": person}
         self._shares: OrderedDict[str, _Share] = OrderedDict()
         self._away_since = -math.inf
@@ -116,7 +119,11 @@ class Limiter:
 
     @classmethod
     def unlimited(cls) -> Limiter:
-        return cls(None, agent=Quota(), person=Quota())
+        return cls(None, agent=Quota(), person=Quota(), names=Names(os.urandom(32)))
+
+    def take_over(self, names: Names) -> None:
+        """Under another secret from now on: what was counted under the former is not known any more, and ends by itself."""
+        self._names = names
 
     async def count(self, caller: Caller, *, now: float) -> None:
         """One call of ``caller``. Raises ``LimitExceeded``, and ``StoreUnavailable``.
@@ -147,7 +154,7 @@ class Limiter:
         if self._store is None or not limited:
             yield
             return
-        rooms = [Room(caller.key, most) for caller, most in limited]
+        rooms = [Room(self._names.of(caller.key), most) for caller, most in limited]
         holder, now = new_id("place"), clock()
         entering = asyncio.ensure_future(self._store.enter(rooms, holder, until=now + PLACE_S, now=now))
         try:
@@ -185,7 +192,7 @@ class Limiter:
         if self._away_since <= now < self._away_since + _AGAIN_S:
             raise StoreUnavailable("the store did not answer just now")
         try:
-            taken = await store.take(caller.key, rate, _share_of(rate), now=now)
+            taken = await store.take(self._names.of(caller.key), rate, _share_of(rate), now=now)
         except StoreUnavailable:
             self._away_since = now
             raise

@@ -7,6 +7,7 @@ process that was killed holds its places until they end by themselves.
 from __future__ import annotations
 
 import hashlib
+import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,8 @@ from typing import Final, Protocol
 
 from quota.rate import Rate, Taken
 
+_SECRET_BYTES: Final = 32
+_INFO: Final = b"dataset-agent/quota/1"
 BUDGET_S: Final = 1.0
 """Seconds that one answer of a store may take."""
 
@@ -31,7 +34,7 @@ class Room:
 
 
 class QuotaStore(Protocol):
-    """Keys are of ``key_of``. Every method raises ``StoreUnavailable``."""
+    """Keys are of ``Names``. Every method raises ``StoreUnavailable``."""
 
     async def take(self, key: str, rate: Rate, wanted: int, *, now: float) -> Taken:
         """Up to ``wanted`` calls of a rate, in one step."""
@@ -50,9 +53,30 @@ class QuotaStore(Protocol):
     async def close(self) -> None: ...
 
 
+class Names:
+    """What callers are called in a store: nobody's name, and nobody's that could be tried out without the secret.
+
+    Holds key material: never print, never pickle.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        """From at least 32 bytes that all processes of the agent have; fewer raise ``ValueError``."""
+        if len(secret) < _SECRET_BYTES:
+            raise ValueError(f"callers are named under a secret of {_SECRET_BYTES} bytes or more")
+        self._key = hmac.digest(secret, _INFO, hashlib.sha256)
+        self.of = lru_cache(maxsize=4_096)(self._of)
+
+    def _of(self, key: str) -> str:
+        """Of a key of ``key_of``: 256 bits in hex of its HMAC-SHA256."""
+        return hmac.digest(self._key, key.encode(), hashlib.sha256).hex()
+
+    def __repr__(self) -> str:
+        return "Names(…)"
+
+
 @lru_cache(maxsize=4_096)
 def key_of(kind: str, *identity: str) -> str:
-    """A key that tells nobody's name: a digest over lengths and parts."""
+    """A key of one process: a digest over lengths and parts, which no two identities share."""
     digest = hashlib.sha256(kind.encode())
     for part in identity:
         raw = part.encode("utf-8", "surrogatepass")

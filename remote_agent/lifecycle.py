@@ -31,6 +31,7 @@ from metrics.common import release
 from metrics.door import metrics_token
 from metrics.folder import TableFile
 from quota.opening import open_limiter
+from quota.store import Names
 from remote_agent.admin_cache import CacheDesk
 from remote_agent.admin_token import AdminToken, admin_token
 from remote_agent.approvals_place import approval_seal, open_approvals
@@ -119,7 +120,7 @@ class Lifecycle:
                 public_url=public_url.rstrip("/"),
                 upstreams=A2aUpstreams.open(settings, signer),
                 approvals=open_approvals(settings),
-                limiter=open_limiter(settings, StateServer.reach),
+                limiter=open_limiter(settings, StateServer.reach, lambda: load_secrets(settings)[0]),
                 measures=_measures(siblings),
                 traces=traces,
             )
@@ -147,6 +148,7 @@ class Lifecycle:
                 mask_key, cache_keys = cache_secrets(self.settings)
                 admin, metrics = admin_token(self.settings), metrics_token(self.settings, Component.REMOTE_AGENT)
                 approval_keys = approval_seal(self.settings)
+                names = Names(load_secrets(self.settings)[0])
                 world = await load_world(self.settings, generation=old.generation + 1, mask_key=mask_key, before=old)
                 trust = load_trust(self.settings.trust_path)
             except DatasetAgentError as error:
@@ -164,6 +166,7 @@ class Lifecycle:
             self.mask_key, self.cache_keys, self.service.mask_id = mask_key, cache_keys, mask_id(mask_key)
             self.service.cache.take_over(cache_keys[0])
             self.service.approvals.take_over(approval_keys)
+            self.service.limiter.take_over(names)
             self.admin, self.metrics = admin, metrics
             self.service.trust, self.service.world = trust, world
             self.service.published_keys.forget()

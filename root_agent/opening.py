@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from cache.memo_keys import load_memo_secret
 from cache.memo_opening import open_memo
 from contract.errors import Category, Component, DatasetAgentError
 from contract.key_ring import take_over
@@ -88,7 +89,7 @@ def open_service(settings: Settings, *, clock: Callable[[], float] = time.time) 
         metrics_token=metrics_token(settings, Component.ROOT_AGENT),
         metrics_at_home=not settings.production,
         analytics=analytics_plugins(settings),
-        limiter=open_limiter(settings, StateServer.reach),
+        limiter=open_limiter(settings, StateServer.reach, lambda: load_memo_secret(settings)),
         traces=open_traces(Component.ROOT_AGENT, "dataset-agent-root", version=release()),
         clock=clock,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,14 @@ from quota import limiter as limiting
 from quota.limiter import KEPT_S, PLACE_S, Caller, Limiter, LimitExceeded, Quota
 from quota.rate import Rate, Taken
 from quota.sqlite_store import SqliteQuotas
-from quota.store import QuotaStore, Room, StoreUnavailable
+from quota.store import Names, QuotaStore, Room, StoreUnavailable, key_of
 
 NOW = 1_790_000_000.0
 AGENT = Caller.agent("urn:a", at="urn:here")
 ALICE = Caller.person("https://issuer", "acme", "alice", at="urn:here")
 BOB = Caller.person("https://issuer", "acme", "bob", at="urn:here")
 NONE = Quota()
+NAMES = Names(b"s" * 32)
 
 
 class Counted(SqliteQuotas):
@@ -29,8 +32,8 @@ class Counted(SqliteQuotas):
         return await super().take(key, rate, wanted, now=now)
 
 
-def limiter(store: QuotaStore | None, *, person: Quota = NONE, agent: Quota = NONE) -> Limiter:
-    return Limiter(store, agent=agent, person=person, pause_s=0)
+def limiter(store: QuotaStore | None, *, person: Quota = NONE, agent: Quota = NONE, names: Names = NAMES) -> Limiter:
+    return Limiter(store, agent=agent, person=person, names=names, pause_s=0)
 
 
 async def made(one: Limiter, caller: Caller, calls: int, *, now: float = NOW) -> int:
@@ -235,6 +238,47 @@ async def test_agents_that_share_a_store_limit_each_for_itself(tmp_path: Path) -
     await one.close()
 
 
+async def test_in_a_store_nobody_is_named_nor_found_by_who_tries_names_out(tmp_path: Path) -> None:
+    store = SqliteQuotas(tmp_path / "q.sqlite3")
+    one = limiter(store, person=Quota(Rate(1, 3), running=2), agent=Quota(Rate(1, 3), running=2))
+    for caller in (ALICE, AGENT):
+        await one.count(caller, now=NOW)
+    async with one.running([ALICE, AGENT], clock=lambda: NOW):
+        with closing(sqlite3.connect(tmp_path / "q.sqlite3")) as db:
+            held = {key for (key,) in db.execute("SELECT key FROM rates UNION SELECT key FROM places")}
+    tried = key_of("person", "urn:here", "https://issuer", "acme", "alice"), key_of("agent", "urn:here", "urn:a")
+    assert tried == (ALICE.key, AGENT.key)
+    assert held == {NAMES.of(key) for key in tried}
+    assert not held & {*tried, *[Names(b"t" * 32).of(key) for key in tried]}
+    await one.close()
+
+
+async def test_processes_that_have_one_secret_count_together_and_under_another_anew(tmp_path: Path) -> None:
+    one, other = [limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(0.01, 1))) for _ in "ab"]
+    assert [await made(each, ALICE, 1) for each in (one, other)] == [1, 0]
+    one.take_over(Names(b"t" * 32))
+    assert await made(one, ALICE, 2, now=NOW + KEPT_S + 1) == 1
+    await one.close()
+    await other.close()
+
+
+async def test_a_place_that_was_taken_under_another_secret_is_given_back(tmp_path: Path) -> None:
+    one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(running=1))
+    async with one.running([ALICE], clock=lambda: NOW):
+        one.take_over(Names(b"t" * 32))
+    one.take_over(NAMES)
+    await asyncio.gather(*one._leaving)
+    async with one.running([ALICE], clock=lambda: NOW):
+        pass
+    await one.close()
+
+
+def test_a_secret_that_is_too_short_names_nobody_and_none_is_shown() -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        Names(b"s" * 31)
+    assert repr(NAMES) == "Names(…)"
+
+
 async def test_a_name_that_two_tenants_or_issuers_have_is_of_two_people(tmp_path: Path) -> None:
     one = limiter(SqliteQuotas(tmp_path / "q.sqlite3"), person=Quota(Rate(1, 3)))
     for issuer, tenant in (("https://issuer", "acme"), ("https://issuer", "globex"), ("https://other", "acme")):
@@ -270,7 +314,9 @@ async def test_a_store_that_did_not_answer_is_asked_again_after_a_second(tmp_pat
 
 
 async def test_who_is_over_a_rate_waits_for_the_answer_and_nobody_else_does(tmp_path: Path) -> None:
-    slow = Limiter(SqliteQuotas(tmp_path / "q.sqlite3"), agent=NONE, person=Quota(Rate(0.01, 2)), pause_s=60)
+    slow = Limiter(
+        SqliteQuotas(tmp_path / "q.sqlite3"), agent=NONE, person=Quota(Rate(0.01, 2)), names=NAMES, pause_s=60
+    )
     over = [asyncio.ensure_future(made(slow, ALICE, 3)) for _ in range(3)]
     await asyncio.wait_for(slow.count(BOB, now=NOW), 30)
     done, waiting = await asyncio.wait(over, timeout=0.2)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ import pytest
 
 from contract.extension import ERROR_KEY
 from evidence import arrivals
+from quota.limiter import KEPT_S, Caller
+from quota.opening import QUOTA_FILE
+from quota.store import Names
 from remote_agent import answer as path
 from tests.remote_agent.long_tasks import fresh
 from tests.remote_agent.long_world import BINDINGS, Client, held, until
@@ -141,3 +146,26 @@ def test_requests_under_way_of_one_person_leave_room_for_others(
         executions.release()
         assert {reason(one.result()) for one in (*under_way, other)} == {"PRINCIPAL_AUTHORIZED"}
     assert reason(engineer.send(part)) == "PRINCIPAL_AUTHORIZED"
+
+
+def names_in(agent: RunningAgent) -> set[str]:
+    with closing(sqlite3.connect(agent.settings.home / QUOTA_FILE)) as db:
+        return {name for (name,) in db.execute("SELECT key FROM rates")}
+
+
+@pytest.mark.parametrize("served", [{}], indirect=True)
+def test_callers_have_other_names_in_the_store_once_the_secret_was_changed(served: RunningAgent) -> None:
+    client, secret = Client(served), served.settings.remote_dir / "cache.secret"
+    assert reason(client.send(fresh(client))) == "PRINCIPAL_AUTHORIZED"
+    before = names_in(served)
+    known = Names(bytes.fromhex(secret.read_text().split()[0]))
+    here = served.settings.agent_id
+    person = Caller.person(served.settings.issuer_url, "acme", "u-eng-01", at=here)
+    agent = Caller.agent(served.settings.root_id, at=here)
+    assert before == {known.of(person.key), known.of(agent.key)}
+    secret.write_text("ab" * 32 + "\n" + secret.read_text())
+    served.run(served.lifecycle.reload())
+    time.sleep(KEPT_S)  # what was taken beforehand is used up under the old names
+    assert reason(client.send(fresh(client))) == "PRINCIPAL_AUTHORIZED"
+    changed = Names(bytes.fromhex("ab" * 32))
+    assert names_in(served) - before == {changed.of(person.key), changed.of(agent.key)}

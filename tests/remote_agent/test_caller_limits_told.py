@@ -15,10 +15,12 @@ from contract.verdict import NotGranted, Reason
 from quota.limiter import Limiter, Quota
 from quota.rate import Rate
 from quota.sqlite_store import SqliteQuotas
+from quota.store import Names
 from remote_agent.quotas import counting, executing, limit
 
 NOW = 1_790_000_000.0
 ONE_A_MINUTE = Rate(1 / 60, 1)
+NAMES = Names(b"s" * 32)
 
 
 def grant(subject: str, client: str = "urn:a") -> Any:
@@ -36,6 +38,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Any]:
         SqliteQuotas(tmp_path / "quota.sqlite3"),
         agent=Quota(ONE_A_MINUTE, running=3),
         person=Quota(ONE_A_MINUTE, running=2),
+        names=NAMES,
     )
     yield SimpleNamespace(limiter=limiter, agent_id="urn:here", clock=lambda: NOW)
     await limiter.close()
@@ -84,7 +87,7 @@ async def test_where_agents_cannot_be_counted_nothing_is_granted_also_to_people_
 ) -> None:
     file = tmp_path / "quota.sqlite3"
     file.write_bytes(b"no database" * 1_000)
-    limiter = Limiter(SqliteQuotas(file), agent=Quota(ONE_A_MINUTE), person=Quota())
+    limiter = Limiter(SqliteQuotas(file), agent=Quota(ONE_A_MINUTE), person=Quota(), names=NAMES)
     service: Any = SimpleNamespace(limiter=limiter, agent_id="urn:here", clock=lambda: NOW)
     client = SimpleNamespace(agent="urn:a")
     await counting(service)(client)

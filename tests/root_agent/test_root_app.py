@@ -23,6 +23,7 @@ from grants.trust import load_trust
 from quota.limiter import Limiter, Quota
 from quota.rate import Rate
 from quota.sqlite_store import SqliteQuotas
+from quota.store import Names
 from root_agent.app import build_app
 from root_agent.entry import ask
 from root_agent.opening import close_service, dataset_agents, load_world, open_service
@@ -356,7 +357,9 @@ def test_no_instruction_of_the_root_holds_governance() -> None:
 async def test_a_person_over_the_rate_is_answered_429_and_others_are_not(
     client: httpx.AsyncClient, world: RootWorld, tmp_path: Path
 ) -> None:
-    limits = Limiter(SqliteQuotas(tmp_path / "quota.sqlite3"), agent=Quota(), person=Quota(Rate(0.01, 2)))
+    limits = Limiter(
+        SqliteQuotas(tmp_path / "quota.sqlite3"), agent=Quota(), person=Quota(Rate(0.01, 2)), names=Names(b"s" * 32)
+    )
     world.service.limiter = limits
     told = [await client.post("/ask", json={"question": QUESTION}, headers=bearer(world)) for _ in range(3)]
     assert [one.status_code for one in told] == [200, 200, 429]
