@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from contextlib import suppress
 from typing import Any, Final
 
 import h11
@@ -23,10 +24,24 @@ KEPT_FILES: Final = 256
 """Open files that are kept from connections: for stores, queries, and connections to others."""
 FEWEST: Final = 64
 MOST: Final = 10_000
+FILES: Final = 16_384
+"""Open files that a serving process asks the system for: the most connections, and some for each other agent and each store."""
 MOST_UNREAD: Final = 256 * 2**20
 """Bytes of answers that may lie in this process's memory for peers who have not read them yet, of all connections together."""
 
 _LIMITS: Final = {h11.IDLE: HEAD_S, h11.SEND_BODY: BODY_S}
+
+
+def raise_files() -> None:
+    """Raise the soft limit of open files to the hard one, up to ``FILES``; systems start processes with 1,024.
+
+    A higher limit stays as it is. Where the system allows none, connections keep within what there is.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
 def most_connections() -> int:

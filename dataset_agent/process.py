@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.settings import Settings
-from dataset_agent.connection import Connection
+from dataset_agent.connection import Connection, raise_files
 from dataset_agent.console import note
 from dataset_agent.framing import OneLength
 from dataset_agent.run_files import Kind, run_file
@@ -189,6 +189,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        raise_files()
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(QUEUE)  # asyncio makes the system's queue as short as what it takes at once
