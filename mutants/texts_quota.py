@@ -38,7 +38,7 @@ QUOTA: Final = (
     Text(_FILE, "executions that are not bounded", "if held >= room.most:", "if False:"),
     Text(_FILE, "a place of who was killed that does not end", '                db.execute("DELETE FROM places WHERE key = ? AND until <= ?", (room.key, now))\n', ""),
     Text(_FILE, "a turn that is not taken", 'db.execute("BEGIN IMMEDIATE")', 'db.execute("BEGIN")'),
-    Text(_FILE, "a file that others read", "        self._path.chmod(0o600)\n", ""),
+    Text(_FILE, "a file that others read", "        create_private(self._path)\n", "        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)\n"),
     Text(_SERVER, "more than there is", "local number = math.min(wanted, math.floor((now + room - start + 1e-6) / step))", "local number = wanted"),
     Text(_SERVER, "a clock that locks its callers out", "local start = at <= now + room + 1e-6 and math.max(at, now) or now", "local start = math.max(at, now)"),
     Text(_SERVER, "calls that are not remembered", "redis.call('SET', KEYS[1], string.format('%.6f', at), 'PX', math.ceil((at - now) * 1000) + 1000)\n", ""),

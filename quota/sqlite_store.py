@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from contract.sqlite_founding import in_turn
+from contract.sqlite_founding import create_private, in_turn
 from quota.rate import Rate, Taken, take
 from quota.store import BUDGET_S, Room, StoreUnavailable
 
@@ -93,9 +93,8 @@ class SqliteQuotas:
         db.execute("COMMIT")
 
     def _connect(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_private(self._path)
         self._db = db = sqlite3.connect(self._path, timeout=self._budget, isolation_level=None, check_same_thread=False)
-        self._path.chmod(0o600)
         self._file = self._at_path()
         in_turn(lambda: db.execute("PRAGMA journal_mode = WAL"), wait=self._budget)
         db.execute("PRAGMA synchronous = OFF")
