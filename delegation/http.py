@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 import httpx
 
@@ -251,11 +251,6 @@ def same_origin(left: str, right: str) -> bool:
 
 def _split(url: str) -> SplitResult:
     try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises where the port is not one
-    except ValueError as error:
-        raise UnsafeAddress("the address is not a URL") from error
-    # Where there is a password there is a user, if an empty one.
-    if not parts.hostname or parts.username is not None or parts.fragment or parts.query:
-        raise UnsafeAddress("an agent's address is scheme, host, port and path only")
-    return parts
+        return address.plain_url(url)
+    except address.UnsafeUrl as error:
+        raise UnsafeAddress(str(error)) from error

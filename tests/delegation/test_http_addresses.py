@@ -27,6 +27,15 @@ from tests.root_agent.scripted_remote import listening
         "https://agent.example?x=1",
         "https://agent.example:99999",
         "https://[::1",
+        # each of them is one host to a reader of URLs, and another to who connects
+        "https://agent.example[::1]",
+        "http://agent.example[::1]",
+        "https://agent.example[v1.a]",
+        "https://agent\u3002example",
+        "https://agent.example\\@other.example",
+        "https://agent.example /",
+        "https://agent.example\t/",
+        "https://agent.example%2f",
     ],
 )
 @pytest.mark.parametrize("private_network", [True, False])
