@@ -13,15 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from contract.schema import Parameter, SqlType
+from contract.schema import PERIOD_TYPES, SqlType
 from control_plane.argument_hits import Place
+from control_plane.argument_order import role_of, way_of
 from control_plane.arguments import Found
-from control_plane.asked_units import is_asked_unit, unit_of
-from control_plane.confirm import NUMERIC, names_of
+from control_plane.asked_twice import asked_twice
+from control_plane.asked_units import is_asked_unit
+from control_plane.confirm import names_of
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
+from control_plane.figures import Figures, items
 from control_plane.free_text import LINK_STEMS, FreeText, is_polar
 from control_plane.memo_terms import BOUNDS, COUNTS, TIMES, UNITS, side
-from control_plane.memo_words import number
 from control_plane.published import HERE, Published, neighbour, spelled
 from control_plane.reader_terms import (
     GENERAL,
@@ -38,6 +40,7 @@ from control_plane.spoken import Spoken
 from control_plane.words import ASKING_STEMS, stem, stems, words
 
 _FROM: Final = frozenset({"from", "since", "starting"})
+_ON: Final = frozenset({"on", "of", "at", "for", "in"})
 _DECORATION: Final = frozenset("#*~`|\\•·…¡¿")
 _COMPARED: Final = frozenset(map(stem, ("compare", "comparison", "difference", "differ", "versus")))
 _SEEKING: Final = frozenset({"find", "search"})
@@ -91,7 +94,9 @@ class _Account:
         self._text = "" if text is None else text.name
         places = [*found.places, *(Place(*at, ()) for at in found.times), *_text_places(question, text)]
         named = [item for item in (*self._given, *self._open) if item.type is not SqlType.BOOL]
-        self._said = Spoken(question, places, named, self._published)
+        columns = frozenset(word for column in capability.results for word in stems(column.name))
+        self._said = Spoken(question, places, named, self._published, columns)
+        self._figures = Figures(self._said, capability, arguments, found)
         self._done = [at in self._said.places for at in range(len(self._said.tokens))]
 
     def settle(self) -> None:
@@ -100,8 +105,10 @@ class _Account:
             self._settle_around_times()
         for at, token in enumerate(self._said.tokens):
             if not self._done[at]:
-                self._done[at] = self._is_figure(at) if token.kind in ("number", "unit") else self._is_word(at)
+                self._done[at] = self._settle_figure(at) if token.kind in ("number", "unit") else self._is_word(at)
         self._settle_strays()
+        for at in asked_twice(self._said, self._published.named):
+            self._done[at] = False
 
     def left(self) -> Left:
         over = [at for at, done in enumerate(self._done) if not done]
@@ -136,37 +143,23 @@ class _Account:
             return not self._said.places[at].names
         return token.text in STRETCHING or token.kind in ("unit", "date", "id", "sign") or token.raw in UNITS
 
-    def _is_figure(self, at: int) -> bool:
-        """A number that is an argument, on the side that the words say; its unit, where it is that of the parameter."""
-        token = self._said.tokens[at]
-        if token.kind == "unit":
-            of = self._takers(at - 1) if at and self._said.tokens[at - 1].kind == "number" else []
-            is_of_number = any(item.unit is not None and unit_of(item.unit) == token.text for item in of)
-            return is_of_number or is_asked_unit(self._said.tokens, at, self._capability)
-        if token.text in {number(text) for text in self._found.numbers}:
-            return True
-        takers = [parameter for parameter in self._takers(at) if side(parameter.name) == self._said.side_of(at)]
-        if takers and self._said.text(at - 1) in BOUNDS:
+    def _settle_figure(self, at: int) -> bool:
+        is_settled = self._figures.is_settled(at)
+        if is_settled and self._said.text(at - 1) in BOUNDS:
             self._done[at - 1] = True
-        return bool(takers)
-
-    def _takers(self, at: int) -> list[Parameter]:
-        return [
-            parameter
-            for parameter in self._given
-            if parameter.type in NUMERIC
-            and self._said.text(at) in {number(str(item)) for item in _items(self._arguments[parameter.name])}
-        ]
+        return is_settled
 
     def _is_word(self, at: int) -> bool:
         token, said = self._said.tokens[at], self._said.text(at)
         if token.raw in UNITS and is_asked_unit(self._said.tokens, at, self._capability):
             return True
         if token.kind == "relation" and said in BOUNDS:
-            return False  # the number behind it takes it, or nothing does
+            return self._figures.is_told(at + 1)  # else the number behind it takes it, or nothing does
         if token.kind == "sign":
             return said in _DECORATION or self._is_related(at)
         if token.kind not in ("word", "relation"):
+            return False
+        if self._said.is_turned(at):
             return False
         if self._said.is_small(at) and (said in GENERAL or stem(said) in ASKING_STEMS or self._said.is_idle(at)):
             return True
@@ -176,14 +169,15 @@ class _Account:
             return True
         if said in RELATIONS:
             return self._is_related(at)
-        if said in NAMING and self._said.place_after(at) is not None:
+        if said in NAMING and self._said.place_named(at) is not None:
             return True
         return stem(token.raw) in self._published.single or self._said.is_named(at) or self._is_of_value(at)
 
     def _is_count(self, at: int) -> bool:
-        """*The two batches B001 and B002*: how many there are is what is there."""
-        names = [place.names for place in self._said.places.values()]
-        return COUNTS[self._said.text(at)] in {names.count(item) for item in names}
+        """*The two batches B001 and B002*: how many there are is what is there, right behind the count."""
+        place = self._said.place_named(at)
+        count = sum(place is not None and other.names == place.names for other in self._said.places.values())
+        return COUNTS[self._said.text(at)] == count
 
     def _leads_to_text(self, at: int) -> bool:
         place = self._said.place_after(at) if self._text else None
@@ -197,7 +191,7 @@ class _Account:
             stem(self._said.tokens[at].raw) in phrase
             for parameter in self._given
             if parameter.name in names and parameter.values
-            for item in _items(self._arguments[parameter.name])
+            for item in items(self._arguments[parameter.name])
             for phrase in names_of(parameter, str(item))
         )
 
@@ -234,6 +228,12 @@ class _Account:
             return any(side(parameter.name) == wanted for parameter in parameters)
         if any(parameter.repeated for parameter in parameters):
             return said in (LISTING if joined else LEADING)
+        if said == "by" and self._said.is_passive(place):
+            return False
+        if way_of(said) and any(role_of(parameter) == way_of(said) for parameter in parameters):
+            return True
+        if any(parameter.type in PERIOD_TYPES for parameter in parameters) and said not in _ON:
+            return False  # *by* and *from* a day say another time
         if joined:
             return said in JOINING and len(place.names) > 1
         if said == "between":
@@ -243,7 +243,7 @@ class _Account:
     def _is_before_number(self, at: int) -> bool:
         if at + 1 >= len(self._done) or self._said.tokens[at + 1].kind != "number":
             return False
-        is_bound = self._said.side_of(at + 1) != "" and self._is_figure(at + 1)
+        is_bound = self._said.side_of(at + 1) != "" and self._settle_figure(at + 1)
         return is_bound or self._said.text(at) in ("with", "of", "at", "for")
 
     def _settle_strays(self) -> None:
@@ -295,7 +295,3 @@ def _stretch(phrase: Sequence[str], said: Sequence[str], start: int, nouns: froz
         found.append(at)
         at += 1
     return found
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

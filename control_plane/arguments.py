@@ -6,29 +6,23 @@ fill, stays open and is asked for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter
 from contract.zone import UTC
-from control_plane.argument_hits import ISO, Hit, Place, hits_of
+from control_plane.argument_bounds import Bounded, bounded, is_bound, unit_missing
+from control_plane.argument_hits import ISO, Hit, Place, hits_of, is_grain
 from control_plane.argument_order import assigned
 from control_plane.confirm import NUMERIC, confirm_one
 from control_plane.descriptor import DatasetCapability
 from control_plane.flags import flag_hits
-from control_plane.memo_terms import COMPARISONS, side
-from control_plane.period_hits import Said, find_periods, said_of_time
+from control_plane.period_hits import Said, find_periods, said_of_time, unread_times
 from control_plane.strays import shown_pattern, strays_of, unfit
 from control_plane.stretches import Stretches
-from control_plane.words import stems, words
-
-_LOWER: Final = "above over more greater exceeding least minimum min from since after starting beginning between"
-_UPPER: Final = "below under less fewer most maximum max until till before to ending through and"
-_CUES: Final = {**dict.fromkeys(_UPPER.split(), "upper"), **dict.fromkeys(_LOWER.split(), "lower")}
-_CUE_WINDOW: Final = 3
+from control_plane.words import Word, is_function_word, stems, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +33,10 @@ class Found:
     ``problems`` say in a few words why a parameter is not filled, where that is known.
     ``used`` are the stems that arguments account for. ``named`` counts the distinct
     identifiers that match a pattern: a word without a digit is none, because a wide pattern
-    fits any word. ``timed`` are the stems of what speaks of time, where the capability has periods.
+    fits any word; and the values that capitals alone make names of (*US*, *IT*). ``timed`` are the stems of what speaks of time, where the capability has periods.
     ``places`` is where the question holds something for parameters, but for numbers; ``numbers`` are those that
     could be of a parameter and fill none. ``times`` (character offsets) is where it speaks of time; with
-    ``is_untimed`` that settles no period.
+    ``is_untimed`` that settles no period. ``figures`` are the numbers that are said for bounds, by parameter.
     """
 
     values: Mapping[str, Any]
@@ -55,6 +49,7 @@ class Found:
     numbers: tuple[str, ...] = ()
     times: tuple[tuple[int, int], ...] = ()
     is_untimed: bool = False
+    figures: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_arguments(
@@ -109,8 +104,13 @@ def _of_shape(
     claims = [hits_of(question, asked, group[0], zone, now, phrases) for group in groups]
     said = list(said_of_time(question)) if with_time else []
     times = Stretches(said)
+    unread = Stretches(Place(*at, ()) for at in unread_times(question, said)) if with_time else Stretches[Place](())
     claims = [
-        [hit for hit in hits if not (group[0].type in NUMERIC and _is_dated(hit, times))]
+        [hit for hit in hits if not (_is_dated(group[0], hit, times) or _is_of_time(question, hit, times, unread))]
+        for group, hits in zip(groups, claims, strict=True)
+    ]
+    claims = [
+        _settled(question, hits, claims) if group[0].type in NUMERIC else hits
         for group, hits in zip(groups, claims, strict=True)
     ]
     taken = [hit for hits in claims for hit in hits]
@@ -119,22 +119,28 @@ def _of_shape(
     said = [replace(item, is_clear=item.is_clear and not _is_shared(item, filled_by)) for item in said]
     strays = strays_of(question, [*taken, *(Hit(None, item.start, item.end) for item in said)])
     values: dict[str, Any] = {}
+    figures: dict[str, str] = {}
     unsettled: set[str] = set()
     problems: dict[str, str] = {}
+    examples = () if capability is None else capability.examples
     spoken = [Hit(None, item.start, item.end) for item in said]
     for group, claimed, hits in zip(groups, claims, _uncontested([*claims, spoken]), strict=False):
         contested = len(hits) < len(claimed) or any(hit.is_doubtful for hit in claimed)
-        filled = {} if contested else _assign(question, group, hits)
+        made = Bounded() if contested else _assign(question, group, hits, examples)
+        filled = made.values
         left = [parameter.name for parameter in group if parameter.name not in filled]
         values.update(filled)
+        figures.update(made.said)
         if claimed and not filled:
             unsettled.update(left)
-        problem = _problem(group, claimed, filled, contested, strays)
+        problem = made.problem or _problem(group, claimed, filled, contested, strays)
         if problem:
             problems.update(dict.fromkeys(left, problem))
     used = {stem for hit in taken for stem in stems(question[hit.start : hit.end])}
     named = {hit.value for group, hits in zip(groups, claims, strict=True) if group[0].pattern for hit in hits}
     identifiers = sum(any(char.isdigit() for char in str(value)) for value in named)
+    listed = [hit for group, hits in zip(groups, claims, strict=True) if group[0].values for hit in hits]
+    identifiers += _names_in_capitals(asked, listed)
     flags = {item.name: flag_hits(question, asked, item) for item in parameters}
     for name, said_of in flags.items():
         if len({hit.value for hit in said_of}) == 1:
@@ -159,12 +165,39 @@ def _of_shape(
             if names[0] in numeric and values.keys().isdisjoint(names)
             for hit in hits
         ),
+        figures=figures,
     )
     return found, [(hit.start, hit.end) for hit in taken], said
 
 
-def _is_dated(hit: Hit, times: Stretches[Said]) -> bool:
+def _names_in_capitals(asked: Sequence[Word], listed: Sequence[Hit]) -> int:
+    small = {word.start for word in asked if is_function_word(word.text.lower(), begins=False, shouted=False)}
+    return len({hit.value for hit in listed if hit.start in small and not hit.is_doubtful})
+
+
+def _settled(question: str, hits: Sequence[Hit], claims: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Numbers that count nothing after all, since what stands behind them is a value: *1000 dollars*."""
+    starts = {hit.start for claimed in claims for hit in claimed}
+    return [replace(hit, is_doubtful=hit.is_doubtful and _next_word(question, hit.end) not in starts) for hit in hits]
+
+
+def _next_word(question: str, at: int) -> int:
+    while at < len(question) and question[at].isspace():
+        at += 1
+    return at
+
+
+def _is_of_time(question: str, hit: Hit, times: Stretches[Said], unread: Stretches[Place]) -> bool:
+    """Whether a word such as *month* is part of a time: of *last month*, and of *two months ago*, which is not read."""
+    if not is_grain(question[hit.start : hit.end]):
+        return False
+    return any(True for _ in times.over(hit.start, hit.end)) or any(True for _ in unread.over(hit.start, hit.end))
+
+
+def _is_dated(parameter: Parameter, hit: Hit, times: Stretches[Said]) -> bool:
     """Whether a number is part of a time that nothing but a time can be."""
+    if parameter.type not in NUMERIC:
+        return False
     around = times.over(hit.start, hit.end)
     return any(not item.is_weak and item.start <= hit.start and hit.end <= item.end for item in around)
 
@@ -219,38 +252,25 @@ def _uncontested(claims: Sequence[list[Hit]]) -> list[list[Hit]]:
     return [[hit for hit in hits if not contested(hit, number)] for number, hits in enumerate(claims)]
 
 
-def _assign(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
+def _assign(question: str, group: Sequence[Parameter], hits: Sequence[Hit], examples: Sequence[str]) -> Bounded:
     if len(group) == 1 and group[0].repeated:
-        return _confirmed(group, [list(dict.fromkeys(hit.value for hit in hits))] if hits else [])
+        return Bounded(_confirmed(group, [list(dict.fromkeys(hit.value for hit in hits))] if hits else []))
     if group[0].values or group[0].pattern is not None:
-        return _of_several(question, group, hits)
-    if any(side(parameter.name) for parameter in group):
-        return _directed(question, group, hits)
-    # Which of several plain numbers is which cannot be told from their order.
-    if len(group) > 1 and group[0].type in NUMERIC:
-        return {}
-    return _of_several(question, group, hits)
+        return Bounded(_of_several(question, group, hits))
+    if hits and (problem := unit_missing(question, group, hits)):
+        return Bounded(problem=problem)
+    if any(is_bound(parameter) for parameter in group):
+        return bounded(question, group, hits, examples)
+    # Which of several plain numbers is which cannot be told from their order, and one that is said twice is two.
+    if group[0].type in NUMERIC and (len(group) > 1 or len(hits) > 1):
+        return Bounded()
+    return Bounded(_of_several(question, group, hits))
 
 
 def _of_several(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
     found = assigned(question, group, hits) or {}
     given = [parameter for parameter in group if parameter.name in found]
     return _confirmed(given, [found[parameter.name] for parameter in given])
-
-
-def _directed(question: str, group: Sequence[Parameter], hits: Sequence[Hit]) -> dict[str, Any]:
-    """Bounds by their words: *above 95* is a minimum, *until 2024-05-01* an end."""
-    found: dict[str, Any] = {}
-    for hit in hits:
-        cue = _cue(question[: hit.start])
-        fitting = [item for item in group if side(item.name) == cue and item.name not in found]
-        if len(fitting) != 1:
-            return {}
-        value = confirm_one(fitting[0], hit.value)
-        if value is None:
-            return {}
-        found[fitting[0].name] = value
-    return found
 
 
 def _confirmed(group: Sequence[Parameter], values: Sequence[Any]) -> dict[str, Any]:
@@ -265,13 +285,3 @@ def _confirmed(group: Sequence[Parameter], values: Sequence[Any]) -> dict[str, A
             return {}
         found[parameter.name] = good if parameter.repeated else good[0]
     return found
-
-
-def _cue(before: str) -> str:
-    said = re.findall(r"[a-z]+|[<>=≤≥]+", before.lower())[-_CUE_WINDOW:]
-    for meaning, phrase in COMPARISONS:  # *no more than* before *more than*
-        if tuple(said[-len(phrase) :]) == phrase:
-            return "lower" if meaning in ("gt", "ge") else "upper"
-    if said[-1:] == ["and"] and "between" not in re.findall(r"[a-z]+", before.lower()):
-        return ""
-    return next((_CUES[word] for word in reversed(said) if word in _CUES), "")

@@ -14,13 +14,19 @@ from control_plane.confirm import confirm
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.limits import is_participle
 from control_plane.period_hits import QUOTED, said_of_time, without_time
-from control_plane.reader_terms import POLAR, RELATIONS
+from control_plane.reader_terms import POLAR, RELATIONS, TELLING
 from control_plane.words import ASKING_STEMS, STOP_WORDS, Word, find_phrase, stem, stems, words
 
 _QUOTE_IT: Final = "to look for these very words, put them in quotes"
-_BREAK: Final = re.compile(r"[.;:!?](?:\s|$)|[\n\r]")
+_BREAK: Final = re.compile(r"[.,;:!?](?:\s|$)|[\n\r]")
 _LINK_TEXT: Final = "for about with containing contain mentioning mention mentions matching called named regarding"
 LINK_STEMS: Final = frozenset(stem(word) for word in _LINK_TEXT.split())
+_TURNING_TEXT: Final = """
+because due vs ago ever always still already yet soon currently recently precisely again often usually ever
+thanks maybe perhaps roughly please distinct unique respectively vice etc plus times per near
+"""
+_TURNING: Final = (RELATIONS | TELLING | frozenset(_TURNING_TEXT.split()) | STOP_WORDS) - {"of", "the", "a", "an"}
+"""Words inside a text that mostly say something about it, and are no part of it."""
 _WHICH: Final = frozenset({"which", "what", "give"})
 
 
@@ -121,18 +127,24 @@ def _asks(before: Sequence[Word]) -> bool:
 
 def _problem(text: str, said: Sequence[Word], capability: DatasetCapability, *, is_marked: bool) -> str:
     """Why several words that nothing quotes may be more than the text that is sought."""
-    inside = [word for word in said if word.text.casefold() in RELATIONS | STOP_WORDS - {"of", "the", "a", "an"}]
-    figures = [word for word in said if word.text.isdigit()]
+    inside = [word for word in said if word.text.casefold() in _TURNING]
+    # *The loss of the vacuum* is one thing, *resin fouling the median* are two.
+    inside += [word for before, word in zip(said, said[1:], strict=False) if _sets_apart(before, word)]
+    figures = [word for word in said if any(char.isdigit() for char in word.text)]
     spelled = tuple(word.stem for word in said)
     columns = [stems(column.name) for column in capability.results]
     is_of_column = any(len(phrase) < len(spelled) and find_phrase(phrase, spelled) is not None for phrase in columns)
-    is_figure = bool(figures) and (len(said) > 1 or not is_marked)
+    is_figure = bool(figures) and (len(said) > 1 or (not is_marked and said[0].text.isdigit()))
     # *Which runs failed* asks for what is so, and not for texts that say it.
-    if not is_marked and len(said) == 1 and is_participle(said[0].text):
+    if is_participle(said[-1].text) and (not is_marked or len(said) > 1):
         return f"“{text}” may be what happened, and a search finds only texts that hold the word; to look for it, put it in quotes"
     if inside or is_figure or is_of_column or _BREAK.search(text):
         return f"“{' '.join(text.split())}” may say more than one thing; {_QUOTE_IT}"
     return ""
+
+
+def _sets_apart(before: Word, word: Word) -> bool:
+    return word.text.casefold() in ("the", "a", "an") and before.text.casefold() != "of"
 
 
 def is_polar(text: FreeText) -> bool:

@@ -23,7 +23,7 @@ from control_plane.memo_telling import told
 from control_plane.memo_words import is_relative
 from control_plane.proposals import Proposal
 
-VERSION: Final = "3"
+VERSION: Final = "4"
 """Of what is kept and how it is confirmed; another one reads nothing that this one wrote."""
 
 

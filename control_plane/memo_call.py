@@ -7,18 +7,20 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from contract.schema import Case, Parameter, SqlType
 from contract.zone import UTC
+from control_plane.argument_hits import is_grouping
 from control_plane.confirm import NUMERIC
 from control_plane.descriptor import DatasetCapability, DatasetDescriptor
 from control_plane.flags import WITH, WITHOUT, subject_of
 from control_plane.free_text import is_free_text
 from control_plane.memo_terms import LINKS
 from control_plane.memo_words import Token, singular, tokens, written
-from control_plane.reader_terms import RELATIONS
+from control_plane.reader_terms import GROUPING, RELATIONS
 from control_plane.words import STOP_WORDS, is_function_word
 
 DAY_TYPES: Final = frozenset({SqlType.DATE, SqlType.DATETIME, SqlType.TIMESTAMP})
@@ -151,13 +153,20 @@ def _listed(found: list[Token], parameter: Parameter, call: Call) -> list[Token]
         if phrase and len(meant[phrase]) == 1:
             (value,) = meant[phrase]
             made = Token("argument", f"{label(parameter, call)}={value}")
-            found = replaced(found, phrase, made, named, _names_a_value)
+            bare = is_grouping(parameter) and phrase == _phrase(value)
+            found = replaced(found, phrase, made, named, _grouped(found) if bare else _names_a_value)
     return found
 
 
 def _names_a_value(stretch: Sequence[Token]) -> bool:
     """*In*, *us* and the like are values where capitals make names of them, and nowhere else."""
     return len(stretch) > 1 or not is_function_word(stretch[0].raw, begins=False, shouted=False)
+
+
+def _grouped(found: Sequence[Token]) -> Callable[[Sequence[Token]], bool]:
+    """Of what an answer may be by, a value is said behind *by* or *per*: *that day* is by no day."""
+    before = {after.start: token.text for token, after in pairwise(found)}
+    return lambda stretch: before.get(stretch[0].start, "") in GROUPING
 
 
 def _written(found: list[Token], parameter: Parameter, call: Call, question: str) -> list[Token]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from contract.schema import Parameter, SqlType
+from control_plane.argument_bounds import may_be_year
 from control_plane.argument_order import is_told_apart
 from control_plane.asked_units import unit_of
 from control_plane.confirm import NUMERIC
@@ -53,6 +54,8 @@ def accounts(words: Told, call: Call) -> bool:
 
 def _agree(new: Told, old: Told, call: Call) -> bool:
     if new.cued != old.cued:
+        return False
+    if new.turned != old.turned:
         return False
     if _placed(new, call) != _placed(old, call):
         return False
@@ -110,6 +113,8 @@ def _is_accounted(found: Sequence[Token], at: int, call: Call) -> bool:
     if token.kind == "argument":
         return _is_argument(token, call)
     if token.kind == "number":
+        if _may_be_time(token, before, after):
+            return False
         return any(_bounds(parameter, before) for parameter in _of_number(token, call))
     if token.kind == "unit":
         of = [] if before is None or before.kind != "number" else _of_number(before, call)
@@ -121,6 +126,11 @@ def _is_accounted(found: Sequence[Token], at: int, call: Call) -> bool:
     if token.kind == "relation":
         return _is_related(token, after)
     return token.kind == "word"
+
+
+def _may_be_time(token: Token, before: Token | None, after: Token | None) -> bool:
+    has_unit = after is not None and after.kind == "unit"
+    return before is not None and may_be_year(token.text, before.raw, has_unit=has_unit)
 
 
 def _is_related(token: Token, after: Token | None) -> bool:

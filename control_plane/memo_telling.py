@@ -13,7 +13,21 @@ from typing import Final
 
 from contract.schema import Parameter
 from control_plane.memo_call import Call, named, replaced, with_arguments
-from control_plane.memo_terms import AFTER_ASKING, ASKING, COMPARISONS, COUNTS, DAYS, NEUTRAL, PLACING, SHIFTS, SPANS
+from control_plane.memo_terms import (
+    AFTER_ASKING,
+    ARTICLES,
+    ASKING,
+    ASKING_WHO,
+    BEING,
+    COMPARISONS,
+    COUNTS,
+    DAYS,
+    DOING,
+    NEUTRAL,
+    PLACING,
+    SHIFTS,
+    SPANS,
+)
 from control_plane.memo_words import Token, singular
 from control_plane.reader_terms import RELATIONS
 
@@ -29,6 +43,7 @@ class Told:
 
     ``bare`` says that nothing but words of asking, arguments and the dataset's own nouns is there. ``placing`` has for each
     figure what could be taken for another, by its kind or its parameters, and the last word such as *into* before it, or ``""``.
+    ``turned`` are words that make an argument the one who does what is asked by: *who does E1 manage*, *the boss of the boss*.
     """
 
     tokens: tuple[Token, ...]
@@ -36,6 +51,7 @@ class Told:
     asks: bool
     bare: bool
     placing: tuple[tuple[str, str], ...]
+    turned: tuple[str, ...] = ()
 
     @property
     def figures(self) -> tuple[Token, ...]:
@@ -46,9 +62,8 @@ def told(question: str, call: Call) -> Told:
     """What a question tells of a call, and beside it."""
     found = with_negations(with_comparisons(_with_relative(with_arguments(question, call))))
     placing = tuple(_placing(found))
-    found = _without_asking(found)
-    for phrase in sorted(call.cues, key=lambda item: (-len(item), item)):
-        found = replaced(found, phrase, Token("cue", ""), named)
+    turned = tuple(_turned(_cued(found, call)))
+    found = _cued(_without_asking(found), call)
     found = _without_joining(_without_nouns(found, call))
     telling = tuple(_classed(token) for token in found if token.kind not in ("cue", "asking"))
     nouns = frozenset(map(singular, re.split(r"[_-]", "-".join((call.descriptor.dataset, *call.descriptor.schemas)))))
@@ -58,7 +73,42 @@ def told(question: str, call: Call) -> Told:
         asks=any(token.kind == "asking" for token in found),
         bare=all(token.kind != "word" or token.text in nouns for token in telling),
         placing=placing,
+        turned=turned,
     )
+
+
+def _cued(found: list[Token], call: Call) -> list[Token]:
+    for phrase in sorted(call.cues, key=lambda item: (-len(item), item)):
+        found = replaced(found, phrase, Token("cue", "", " ".join(phrase)), named)
+    return found
+
+
+def _turned(found: Sequence[Token]) -> Iterator[str]:
+    """Words of language that tell something where they stand, and nothing elsewhere."""
+    asked = False
+    for at, token in enumerate(found):
+        kinds = [other.kind for other in found[at : at + 4]]
+        before = [(other.kind, other.text) for other in found[max(0, at - 2) : at]]
+        asked = asked or token.text in ASKING_WHO
+        is_last = at == len(found) - 1 > 0 and token.text in ASKING_WHO | {"of"}
+        does = token.text in DOING and asked and kinds[1:2] == ["argument"]
+        follows = (
+            token.text in ARTICLES
+            and bool(before)
+            and "argument"
+            in (
+                before[-1][0],
+                before[0][0] if before[-1][1] in BEING else "",
+            )
+        )
+        if is_last or does or follows or (token.kind == "cue" and _nests(found[at:])):
+            yield token.text
+
+
+def _nests(ahead: Sequence[Token]) -> bool:
+    """*The boss of the boss*: somebody else."""
+    at = next((at for at, token in enumerate(ahead) if at and token.text not in ARTICLES | {"of"}), 0)
+    return at > 1 and ahead[at].kind == "cue" and ahead[at].raw == ahead[0].raw
 
 
 def _placing(found: Sequence[Token]) -> Iterator[tuple[str, str]]:
@@ -112,7 +162,9 @@ def _with_relative(found: list[Token]) -> list[Token]:
 
 
 def _relative_size(ahead: Sequence[Token]) -> int:
-    said = [token.text for token in ahead[:3]]
+    said = [token.text for token in ahead[:4]]
+    if said[:2] == ["the", "last"] and len(said) > 2 and said[2] in SPANS:
+        return 3  # it may be up to now, and *last month* is not
     numbered = len(ahead) > 1 and ahead[1].kind == "number"
     if said[0] in SHIFTS and len(said) > 1 and said[1] in SPANS:
         return 2
@@ -120,7 +172,7 @@ def _relative_size(ahead: Sequence[Token]) -> int:
         return 3
     if said[0] in SPANS and said[1:] and said[1] == "ago":
         return 2
-    if ahead[0].kind == "number" and said[1:2] and said[1] in SPANS and said[2:] == ["ago"]:
+    if ahead[0].kind == "number" and said[1:2] and said[1] in SPANS and said[2:3] == ["ago"]:
         return 3
     return 1 if said[0] in DAYS and ahead[0].kind == "word" else 0
 

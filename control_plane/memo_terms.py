@@ -42,6 +42,10 @@ NEUTRAL: Final = frozenset(_NEUTRAL.split())
 ASKING: Final = frozenset(_ASKING.split())
 PLACING: Final = frozenset({"of", "in", "on", "at", "for", "into"})
 """They tell nothing before one figure, and may tell which is which before two."""
+DOING: Final = frozenset({"do", "does", "did"})
+ASKING_WHO: Final = frozenset({"who", "whom", "which", "whose"})
+ARTICLES: Final = frozenset({"a", "an", "the"})
+BEING: Final = frozenset({"is", "are", "was", "were"})
 AFTER_ASKING: Final = frozenset({"a", "i", "us"})
 """They tell nothing behind words of asking, and much elsewhere: *vitamin a*, *phase i*, *us sites*."""
 

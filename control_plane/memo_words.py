@@ -34,9 +34,10 @@ _TOKEN: Final = re.compile(
   | (?P<quarter>\d{{4}}[- ]?Q[1-4](?!\w)|Q[1-4][ ](?:of[ ])?\d{{4}}(?![\w-]))
   | (?P<week>\d{{4}}-W\d\d(?![\w-]))
   | (?P<number>(?<![\w.,])[-+]?\d+(?:\.\d+)?(?![\w]|[.,]\d))
-  | (?P<glued>(?<![\w.,])[-+]?\d+(?:\.\d+)?)(?P<unit>[^\W\d_]+(?:/[^\W\d_]+)?)(?![\w])
+  | (?P<glued>(?<![\w.,])[-+]?\d+(?:\.\d+)?)(?P<unit>°?[^\W\d_]+(?:/[^\W\d_]+)?)(?![\w])
   | (?P<id>[^\W_]*\d[^\W_]*(?:[.,]\d+)*)
   | (?P<own>['’]s(?!\w))
+  | (?P<degree>°[CFK](?!\w))
   | (?P<word>[^\W\d_]+(?:['’][^\W\d_]+)?)
   | (?P<sign>>=|<=|!=|[^\s\w,.;:?!()\[\]'"’‘“”_-])
   | (?P<dash>[-–—])
@@ -139,6 +140,8 @@ def _made(match: re.Match[str], text: str) -> list[Token]:
         return [Token("number", number(match["glued"]), match["glued"]), Token("unit", UNITS.get(unit, unit), unit)]
     if kind == "dash":
         return [Token("sign", "-", raw)] if _joins_figures(match, text) else []
+    if kind == "degree":
+        return [Token("word", text[match.start() : match.end()], raw)]
     if kind in ("word", "sign", "id", "moment"):
         as_it_is: dict[str, Kind] = {"word": "word", "sign": "sign", "id": "id", "moment": "id"}
         return [Token(as_it_is[kind], raw.casefold(), raw)]

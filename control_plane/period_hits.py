@@ -116,6 +116,13 @@ def without_time(question: str, said: Sequence[Said]) -> str:
     return _without(question, [(item.start, item.end) for item in said])
 
 
+def unread_times(question: str, said: Sequence[Said]) -> list[tuple[int, int]]:
+    """Where (character offsets) else a question seems to speak of time: what is not read, and is told."""
+    left = _without(question, [(item.start, item.end) for item in said])
+    left = _without(left, [match.span() for match in QUOTED.finditer(question)])
+    return [match.span() for match in _TIMELY.finditer(left)]
+
+
 def find_periods(
     question: str,
     capability: DatasetCapability,

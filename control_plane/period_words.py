@@ -48,7 +48,8 @@ _ATOMS: Final[tuple[tuple[str, _Read], ...]] = (
     ),
     (rf"(?:the month of )?({_M}){_OF},? ({_Y})", lambda _, got: cal.month(MONTHS[got[0]], int(got[1]))),
     (rf"(?:the )?(?:this|current) ({_UNIT})", lambda today, got: cal.around(today, got[0])),
-    (rf"(?:the )?(?:last|previous) ({_UNIT})", lambda today, got: cal.before(today, got[0])),
+    # *The last month* may as well be the thirty days up to now.
+    (rf"(?:(?<!the )last|(?:the )?previous) ({_UNIT})", lambda today, got: cal.before(today, got[0])),
     (r"today", lambda today, _: cal.day(today)),
     (r"yesterday", lambda today, _: cal.day(today - timedelta(days=1))),
     (rf"(?:the )?(?:year )?({_Y})", lambda _, got: cal.year(int(got[0]))),

@@ -8,11 +8,12 @@ from typing import Final
 from contract.schema import Parameter
 from control_plane.argument_hits import Place
 from control_plane.free_text import LINK_STEMS
+from control_plane.limits import is_participle
 from control_plane.memo_telling import with_comparisons, with_negations
-from control_plane.memo_terms import BOUNDS, COUNTS
+from control_plane.memo_terms import ARTICLES, ASKING_WHO, BEING, BOUNDS, COUNTS, DOING
 from control_plane.memo_words import Token, tokens
 from control_plane.published import HERE, Published, masked, merged, neighbour
-from control_plane.reader_terms import ASKED_AMOUNT, IDLE, NAMING, PASSED, RELATIONS
+from control_plane.reader_terms import ASKED_AMOUNT, IDLE, JOINING, LEADING, NAMING, PASSED, RELATIONS
 from control_plane.words import stem, stems
 
 _IDLE_AFTER: Final = {
@@ -20,6 +21,7 @@ _IDLE_AFTER: Final = {
     "like": frozenset({"would", "d", "i"}),
     "do": frozenset({"", "how", "what", "which"}),
 }
+_HAVING: Final = frozenset({"have", "has", "had"})
 _SHORT_NAME: Final = 3
 
 
@@ -27,15 +29,24 @@ class Spoken:
     """A question as tokens, with one that reads ``HERE`` for each of ``places``, which are of arguments."""
 
     def __init__(
-        self, question: str, places: Sequence[Place], named: Sequence[Parameter], published: Published
+        self,
+        question: str,
+        places: Sequence[Place],
+        named: Sequence[Parameter],
+        published: Published,
+        columns: frozenset[str] = frozenset(),
     ) -> None:
-        """``named`` are the parameters whose names may be said: those that have a value or need one."""
+        """``named`` are the parameters whose names may be said: those that have a value or need one.
+
+        ``columns`` are the words (stems) of the names of what comes out.
+        """
         ordered = merged(places)
         self.tokens: list[Token] = with_comparisons(with_negations(list(tokens(masked(question, ordered)))))
         at = [number for number, token in enumerate(self.tokens) if token.text == HERE]
         self.places: dict[int, Place] = dict(zip(at, ordered, strict=True))
         self._names = frozenset(part for parameter in named for part in stems(parameter.name))
         self._published = published
+        self._columns = columns
         self._is_upper = question.isupper()
 
     def text(self, at: int) -> str:
@@ -51,13 +62,43 @@ class Spoken:
         """Whether a word tells nothing where it stands."""
         said, before = self.text(at), self.text(at - 1)
         if said in ASKED_AMOUNT:
-            return before == "how"
+            return before == "how" and self.text(at + 1) in BEING
         if said in _IDLE_AFTER:
             return before in _IDLE_AFTER[said]
         if said == "a" and at > 1:
             # An article, and no name: *protein a*, *column a*.
             return before in IDLE | RELATIONS or stem(before) in LINK_STEMS
         return said in IDLE
+
+    def is_turned(self, at: int) -> bool:
+        """Whether a word that tells nothing elsewhere makes an argument the one who does it: *who does E1 manage*.
+
+        So do *E1 is the manager* and *the manager of* at the end.
+        """
+        said = self.text(at)
+        if said in DOING:
+            asked = {self.text(before) for before in range(at)}
+            return bool(asked & ASKING_WHO) and self.place_named(at) is not None and not self._is_of_result(at)
+        if said in ARTICLES and (self._is_subject(at - 1) or (self.text(at - 1) in BEING and self._is_subject(at - 2))):
+            return True
+        return said in ASKING_WHO | {"of"} and 0 < at == len(self.tokens) - 1
+
+    def _is_subject(self, at: int) -> bool:
+        """Whether an argument stands there by itself, and behind no word such as *for* or *and*."""
+        if at not in self.places:
+            return False
+        before = next((one for one in range(at - 1, -1, -1) if not self.is_named(one)), -1)
+        return self.text(before) not in LEADING | JOINING
+
+    def _is_of_result(self, at: int) -> bool:
+        """Whether what is done is what comes out: *what yield does B003 have*, *what did B003 yield*."""
+        done = next((number + 1 for number in range(at, len(self.tokens)) if number in self.places), 0)
+        return self.text(done) in _HAVING or (done < len(self.tokens) and stem(self.tokens[done].raw) in self._columns)
+
+    def is_passive(self, place: Place) -> bool:
+        """Whether an argument does what is said before it: *managed by E1*."""
+        at = next(number for number, other in self.places.items() if other is place)
+        return at > 1 and is_participle(self.tokens[at - 2].raw)
 
     def is_named(self, at: int) -> bool:
         """Whether it is a word of the name of a parameter that has its value, or is asked for."""
@@ -71,6 +112,15 @@ class Spoken:
             token = self.tokens[ahead]
             is_noun = stem(token.raw) in self._published.nouns
             if not (token.text in IDLE | NAMING or is_noun or self.is_named(ahead)):
+                return None
+        return None
+
+    def place_named(self, at: int) -> Place | None:
+        """The argument that stands right behind, with at most words of its parameter's name between: *two batches B001*."""
+        for ahead in range(at + 1, len(self.tokens)):
+            if ahead in self.places:
+                return self.places[ahead]
+            if not (self.text(ahead) in NAMING or self.is_named(ahead)):
                 return None
         return None
 

@@ -30,16 +30,36 @@ END = _parameter("end_date", "DATE")
 @pytest.mark.parametrize(
     ("question", "values"),
     [
-        ("yield above 95", {"min_yield": 95.0}),
-        ("yield below 95", {"max_yield": 95.0}),
+        ("yield from 95", {"min_yield": 95.0}),
+        ("yield up to 95", {"max_yield": 95.0}),
         ("yield of at least 95.5 %", {"min_yield": 95.5}),
         ("yield at most 95%", {"max_yield": 95.0}),
         ("yield between 80 and 95", {"min_yield": 80.0, "max_yield": 95.0}),
-        ("yield below 95 and above 80", {"min_yield": 80.0, "max_yield": 95.0}),
+        ("yield at most 95 and at least 80", {"min_yield": 80.0, "max_yield": 95.0}),
     ],
 )
 def test_a_bound_is_read_from_its_words(question: str, values: dict[str, float]) -> None:
     assert _find(question, FLOOR, CEILING) == (values, set())
+
+
+@pytest.mark.parametrize(
+    "question", ["yield above 95", "yield below 95", "yield below 95 and above 80", "yield between 95 and 80"]
+)
+def test_a_bound_that_does_not_say_the_same_as_its_parameter_stays_open(question: str) -> None:
+    assert _find(question, FLOOR, CEILING) == ({}, {"min_yield", "max_yield"})
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("yield above 95", {"yield_above": 95.0}),
+        ("yield below 95", {"yield_below": 95.0}),
+        ("yield at least 95", {}),
+        ("yield between 80 and 95", {}),
+    ],
+)
+def test_a_bound_whose_name_leaves_the_figure_out_is_read_so(question: str, values: dict[str, float]) -> None:
+    assert _find(question, _parameter("yield_above", "FLOAT64"), _parameter("yield_below", "FLOAT64"))[0] == values
 
 
 @pytest.mark.parametrize("question", ["yield 95", "yield above 80 and above 95", "yield above 80, 95"])
@@ -74,6 +94,7 @@ def test_what_is_no_date_fills_no_date(question: str) -> None:
     ("question", "value"),
     [
         ("top 5 batches", 5),
+        ("5 and 5", None),
         ("top 5.0 batches", 5),
         ("show -3", -3),
         ("B005 and H2O and 2024-01-01", None),
@@ -89,7 +110,7 @@ def test_a_fraction_is_no_integer() -> None:
 
 
 def test_a_decimal_keeps_its_digits_as_text() -> None:
-    assert _find("above 0.10000000000000001", _parameter("min_mass", "NUMERIC"))[0] == {
+    assert _find("at least 0.10000000000000001", _parameter("min_mass", "NUMERIC"))[0] == {
         "min_mass": "0.10000000000000001"
     }
 
@@ -244,7 +265,6 @@ SECOND = _parameter("batch_b", "STRING", pattern="B[0-9]{3}", case="upper")
         ("link child L100 to L200", "L100", "L200"),
         ("link L100 to its child L200", "L200", "L100"),
         ("child L100 and child L100", "L100", None),
-        ("link L100 and L200", "L200", "L100"),
     ],
 )
 def test_a_value_is_of_the_parameter_that_is_named_before_it(question: str, child: str, parent: str | None) -> None:
@@ -262,6 +282,8 @@ def test_a_value_is_of_the_parameter_that_is_named_before_it(question: str, chil
         "child L100 and child L200",
         "parent L100 L200 L300",
         "lot L100",
+        "link L100 and L200",
+        "link L100 to L200",
     ],
 )
 def test_names_that_do_not_say_whose_a_value_is_leave_it_open(question: str) -> None:
@@ -273,14 +295,20 @@ def test_names_that_do_not_say_whose_a_value_is_leave_it_open(question: str) -> 
     [
         ("transfers of Basel into Cork", {"source": "basel", "target": "cork"}),
         ("transfers from Basel to Cork", {"source": "basel", "target": "cork"}),
-        ("transfers at Basel and Cork", {"source": "basel", "target": "cork"}),
+        ("transfers to Cork from Basel", {"source": "basel", "target": "cork"}),
+        ("transfers Basel to Cork", {"source": "basel", "target": "cork"}),
+        ("transfers from Basel to Basel", {"source": "basel", "target": "basel"}),
         ("transfers into target Basel of source Cork", {"source": "cork", "target": "basel"}),
         ("transfers into Basel of Cork", {}),
         ("transfers at Basel for Cork", {}),
         ("transfers for Basel at Cork", {}),
         ("transfers for Basel into Cork", {}),
+        ("transfers at Basel and Cork", {}),
+        ("transfers Basel, Cork", {}),
+        ("transfers to site Basel to Cork", {}),
         ("transfers into Basel and Cork", {}),
-        ("transfers into Basel", {}),
+        ("transfers into Basel", {"target": "basel"}),
+        ("transfers from Basel", {"source": "basel"}),
     ],
 )
 def test_words_of_direction_that_do_not_tell_two_values_apart_leave_them_open(

@@ -119,7 +119,7 @@ def test_what_is_not_plain_is_told_and_fills_nothing(question: str) -> None:
 
 def test_a_number_that_may_be_a_year_is_of_neither() -> None:
     tanks = world(bound("harvested_from"), bound("harvested_to"), number("least_l"), number("most_l"))
-    plain = asked("Count harvests above 2000 since 2024-03-01", tanks)
+    plain = asked("Count harvests of at least 2000 since 2024-03-01", tanks)
     assert dict(plain.arguments) == {"harvested_from": "2024-03-01", "least_l": 2000}
     either = asked("Count harvests between 2000 and 2020", tanks)
     assert dict(either.arguments) == {}

@@ -18,6 +18,12 @@ OWN = {
     "link_lots": [{"name": "parent", **LOT}, {"name": "child", **LOT}],
     "mixes": [{"name": "mass", "type": "FLOAT64"}, {"name": "volume", "type": "FLOAT64"}],
     "notes": [{"name": "text", "type": "STRING", "case": "lower", "max_length": 100}],
+    "manager_of": [{"name": "employee", "type": "STRING", "pattern": "E[0-9]{3}", "case": "upper", "max_length": 4}],
+    "heads": [
+        {"name": "per", "type": "STRING", "values": ["day", "site"], "synonyms": {"day": ["daily"]}, "nullable": True}
+    ],
+    "weights": [{"name": "min_mass", "type": "FLOAT64", "nullable": True}],
+    "counts": [{"name": "from", "type": "DATE", "nullable": True}, {"name": "to", "type": "DATE", "nullable": True}],
     "audits": [{"name": "countries", "type": "STRING", "repeated": True, "values": ["us", "it", "in", "de", "eu"]}],
 }
 
@@ -55,6 +61,14 @@ def _proven(capability: str, arguments: Mapping[str, Any], earlier: str, questio
         ("transfers", MOVED, "transfers at Basel for Cork", "transfers for Basel at Cork"),
         ("transfers", MOVED, "transfers of Basel into Cork", "transfers of Basel for Cork"),
         ("mixes", {"mass": 5.0, "volume": 3.0}, "mixes of 5 in 3", "mixes in 5 of 3"),
+        ("manager_of", {"employee": "E001"}, "who is the manager of E001", "who does E001 manager"),
+        ("manager_of", {"employee": "E001"}, "manager of E001", "manager of the manager of E001"),
+        ("manager_of", {"employee": "E001"}, "manager of E001", "E001 is the manager of"),
+        ("manager_of", {"employee": "E001"}, "manager of E001", "is E001 the manager"),
+        ("heads", {"per": "day"}, "heads by day", "heads that day"),
+        ("heads", {"per": "day"}, "heads by day", "heads on the day"),
+        ("weights", {"min_mass": 2024.0}, "weights above 2024", "weights over 2024"),
+        ("counts", {"from": "2026-08-01", "to": "2026-09-01"}, "counts last month", "counts in the last month"),
         ("audits", {"countries": ["us", "eu"]}, "show US and EU audits", "show us EU audits"),
         ("audits", {"countries": ["it", "de"]}, "show audits of IT and DE", "show audits of it, DE"),
         ("audits", {"countries": ["de", "in"]}, "audits of DE and IN", "audits in DE"),
@@ -73,6 +87,8 @@ def test_words_that_tell_one_value_from_another_are_not_left_out(
         ("link_lots", LINKED, "link of parent L100 child L200", "please show the link of parent L100 child L200"),
         ("transfers", MOVED, "transfers of Basel into Cork", "Show me the shipments of Basel into Cork"),
         ("audits", {"countries": ["de"]}, "audits of DE", "audits in DE"),
+        ("heads", {"per": "day"}, "heads by day", "please show the heads by day"),
+        ("manager_of", {"employee": "E001"}, "manager of E001", "show the manager of E001"),
         ("trace_lots", {"lots": ["L100"]}, "genealogy of lot L100", "show the genealogy for L100"),
     ],
 )
