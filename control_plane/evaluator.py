@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import httpx
 from pydantic import ValidationError
 
-from contract.address import is_loopback
+from contract.address import UnsafeUrl, is_loopback, plain_url
 from contract.canonical import InvalidJson, parse_json
 from contract.errors import Category, Component, DatasetAgentError, WrongSetting
 from contract.principal import Principal
@@ -251,10 +250,11 @@ def _answer(status: int, body: bytes) -> PolicyAnswer:
 
 
 def _checked(base_url: str, *, private_network: bool) -> str:
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise _fault("must be an http or https address without credentials, query or fragment")
-    if parts.scheme == "http" and not private_network and not is_loopback(parts.hostname):
+    try:
+        parts = plain_url(base_url)
+    except UnsafeUrl as error:
+        raise _fault("must be an http or https address without credentials, query or fragment") from error
+    if parts.scheme == "http" and not private_network and not is_loopback(parts.hostname or ""):
         raise _fault("is plain http off loopback; use https, or set DATASET_AGENT_PRIVATE_NETWORK=true")
     return base_url.rstrip("/")
 

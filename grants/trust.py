@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 
+from contract.address import UnsafeUrl, plain_url
 from contract.errors import Category, Component, DatasetAgentError
 from contract.ids import Slug
 from contract.schema import Strict
@@ -196,9 +196,10 @@ def _key(value: Any) -> PublicKey:
 
 
 def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment or parts.query:
-        raise ValueError("is not a plain http(s) address")
+    try:
+        plain_url(value)
+    except UnsafeUrl as error:
+        raise ValueError("is not a plain http(s) address") from error
     return value
 
 

@@ -140,7 +140,9 @@ def test_an_evaluator_fails_in_two_ways_and_in_no_other(reason: Reason) -> None:
         EvaluatorFailure(reason)
 
 
-@pytest.mark.parametrize("url", ["https://", "https:///v1", "http://127.0.0.1/#x", "https://policy.example/#x"])
+@pytest.mark.parametrize(
+    "url", ["https://", "https:///v1", "http://127.0.0.1/#x", "https://policy.example/#x", "http://policy.example[::1]"]
+)
 def test_an_address_without_a_host_or_with_a_fragment_is_none(url: str) -> None:
     with pytest.raises(DatasetAgentError, match="DATASET_AGENT_POLICY_URL"):
         HttpEvaluator(url)

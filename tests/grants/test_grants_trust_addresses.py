@@ -34,6 +34,7 @@ def test_an_address_is_taken_as_it_stands(tmp_path: Path, url: str) -> None:
         "https://user@a.example",
         "https://a.example/#there",
         "https://a.example/?to=b",
+        "https://a.example[::1]",
     ],
 )
 def test_what_is_more_or_less_than_an_address_does_not_load(tmp_path: Path, url: str) -> None:
