@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationError
 
 from contract.address import UnsafeUrl, plain_url
 from contract.errors import Category, Component, DatasetAgentError
+from contract.files import read_bounded
 from contract.ids import Slug
 from contract.schema import Strict
 from contract.signing import PublicKey, is_thumbprint
@@ -141,8 +142,7 @@ def load_trust(path: Path) -> Trust:
 def read_trust(path: Path) -> Trust:
     """The file as it stands, revoked keys among the others: to change it. Raises as ``load_trust``."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_TRUST_BYTES + 1)
+        data = read_bounded(path, MAX_TRUST_BYTES)
     except FileNotFoundError as error:
         raise trust_fault("missing", f"there is no trust file at {path}; run: dataset-agent keys init") from error
     except OSError as error:
@@ -162,6 +162,8 @@ def parse_trust(data: bytes, path: Path) -> Trust:
         raise trust_fault("invalid", f"{path}: {place}: {first['msg']}") from error
     except ValueError as error:
         raise trust_fault("invalid", f"{path}: {error}") from error
+    except RecursionError as error:
+        raise trust_fault("invalid", f"{path}: it is nested too deeply") from error
 
 
 def _without_revoked(trust: Trust) -> Trust:

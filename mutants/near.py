@@ -108,7 +108,7 @@ NEAR: Final = {
     "grants/verify.py": ("revoked_keys",),
     "grants/trust_editor.py": ("grants_keys", "grants_trust", "command_keys"),
     "grants/trust_file.py": ("grants_trust", "revoked_keys", "doctor_trust"),
-    "grants/trust.py": ("revoked_keys", "grants_keys", "grants_jwks", "retired", "trust_addresses"),
+    "grants/trust.py": ("revoked_keys", "grants_keys", "grants_jwks", "retired", "trust_addresses", "trust_files"),
     "grants/state_file.py": ("grants_state", "grants_once"),
     "grants/state_header.py": ("grants_state",),
     "grants/state_rows.py": ("state_sqlite", "grants_state"),

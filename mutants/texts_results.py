@@ -100,6 +100,7 @@ _FOREIGN: Final = (
     Text("contract/address.py", "two ports that are one", "parts.port or _PORTS.get(parts.scheme)", "parts.port"),
     Text("contract/address.py", "another host", '(parts.hostname or "").lower(), ', '"", '),
     Text(_HTTP, "another reader of addresses", "return address.plain_url(url)", "return __import__(\"urllib.parse\").parse.urlsplit(url)"),
+    Text("grants/trust.py", "a trust file that is none", "data = read_bounded(path, MAX_TRUST_BYTES)", "data = path.read_bytes()"),
     Text("grants/trust.py", "an address of any form", "        plain_url(value)\n", "        pass\n"),
     Text("control_plane/evaluator.py", "a policy server of any address", "parts = plain_url(base_url)", "parts = __import__(\"urllib.parse\").parse.urlsplit(base_url)"),
     Text(_HTTP, "one pool for all agents", "origin = request.url.scheme, request.url.host, request.url.port", 'origin = "", "", None'),
