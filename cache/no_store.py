@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from cache.store import StoredEntry, StoreStats
 
@@ -17,7 +17,15 @@ class NoStore:
         return None
 
     async def put(
-        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+        self,
+        key: str,
+        entry: bytes,
+        *,
+        exp: float,
+        now: float,
+        owner: str | None = None,
+        over: str | None = None,
+        beside: str | None = None,
     ) -> bool:
         return False
 
@@ -44,6 +52,9 @@ class NoStore:
 
     async def release(self, key: str, owner: str) -> bool:
         return True
+
+    async def revoke(self, chosen: Callable[[str], bool]) -> int:
+        return 0
 
     async def stats(self) -> StoreStats:
         return self._stats

@@ -2,7 +2,7 @@
 
 Its server is one, the primary behind sentinels, or a cluster (``contract.redis_options``).
 The commands used are GET, SET, GETRANGE, STRLEN, UNLINK, SCAN, HINCRBY, HGETALL, EVAL (with
-GET, PTTL, SET and DEL in it), PING and INFO, on keys that begin with ``dsc:1:``; SELECT where
+GET, PTTL, STRLEN, SET and DEL in it), PING and INFO, on keys that begin with ``dsc:1:``; SELECT where
 the URL has a database, CLUSTER SLOTS and ASKING where it has a cluster. Whatever type or bytes
 such a key holds, the worst that follows is a MISS: an entry is absent, a lease is taken over,
 a counter is zero.
@@ -11,7 +11,7 @@ a counter is zero.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,6 +74,12 @@ redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
 return 1
 """
 )
+_PUT_BESIDE: Final = """
+local stands = redis.pcall('STRLEN', KEYS[1])
+if type(stands) ~= 'number' or stands == 0 then return 0 end
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +131,21 @@ class RedisStore:
         return found if isinstance(found, bytes) else None
 
     async def put(
-        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+        self,
+        key: str,
+        entry: bytes,
+        *,
+        exp: float,
+        now: float,
+        owner: str | None = None,
+        over: str | None = None,
+        beside: str | None = None,
     ) -> bool:
         life_ms = int((exp - now) * 1_000)
         if life_ms < 1:
             return False
+        if beside is not None:
+            return bool(await self._lanes.ask("EVAL", _PUT_BESIDE, 2, beside, key, entry, life_ms) == 1)
         if owner is None:
             await self._lanes.ask("SET", key, entry, "PX", life_ms)
             return True
@@ -141,17 +157,22 @@ class RedisStore:
         return sum(_number(answer) for answer in answers)
 
     async def entries(self) -> AsyncIterator[StoredEntry]:
+        async for keys in self._named(f"{KEY_PREFIX}{{*}}:e:*"):
+            for entry in await self._heads(keys):
+                yield entry
+
+    async def _named(self, pattern: str) -> AsyncIterator[list[bytes]]:
+        """The keys of a pattern in pages, each key once."""
         seen: set[bytes] = set()
         for server in await self._lanes.primaries(within_s=INSPECT_S):
             cursor: Any = b"0"
             while True:
-                command = ("SCAN", cursor, "MATCH", f"{KEY_PREFIX}{{*}}:e:*", "COUNT", _PAGE)
+                command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _PAGE)
                 cursor, keys = await self._lanes.ask_at(server, *command, within_s=INSPECT_S)
                 # SCAN may name a key twice, and a slot that moves is on two servers.
                 fresh = [key for key in keys if key not in seen]
                 seen.update(fresh)
-                for entry in await self._heads(fresh):
-                    yield entry
+                yield fresh
                 if cursor == b"0":
                     break
 
@@ -182,6 +203,12 @@ class RedisStore:
     async def release(self, key: str, owner: str) -> bool:
         answer = await self._lanes.ask("EVAL", _RELEASE, 1, _lease_key(key), owner)
         return bool(answer == 1)
+
+    async def revoke(self, chosen: Callable[[str], bool]) -> int:
+        revoked = 0
+        async for keys in self._named(f"{KEY_PREFIX}{{*}}:l:*"):
+            revoked += await self.delete([lease for key in keys if chosen(_leased(lease := _text(key)))])
+        return revoked
 
     async def stats(self) -> StoreStats:
         entries = size = 0
@@ -253,6 +280,11 @@ def _bytes(key: str) -> bytes:
 def _over(told: str | None) -> tuple[str, bytes]:
     """Whether there is one, and which, for a script."""
     return "0" if told is None else "1", _bytes(told or "")
+
+
+def _leased(key: str) -> str:
+    """The entry that a lease is on."""
+    return key.replace("}:l:", "}:e:")
 
 
 def _lease_key(key: str) -> str:

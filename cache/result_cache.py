@@ -195,11 +195,13 @@ class ResultCache:
         stale_s: int = 0,
         family: Family | None = None,
         owner: str | None = None,
+        made_of: Intent | None = None,
     ) -> None:
         """Store a complete result until ``reuse_s`` seconds after its execution began, and ``stale_s`` more.
 
         A truncated or too large result is not stored, and a store that fails is left at that.
-        With ``owner`` it is dropped where the lease that ``once`` gave is not that one's any more.
+        With ``owner`` it is dropped where the lease that ``once`` gave is not that one's any more, and what was
+        ``made_of`` the stored result of another call of the partition is dropped where that one is gone.
         With ``family`` other calls of it may be answered from this one until then. What is slow
         to be stored is stored after this has returned.
         """
@@ -233,8 +235,10 @@ class ResultCache:
             _log.warning("result not cached: %s", error)
             return
 
+        beside = None if made_of is None else entry_key(place.partition, made_of, keys=place.keys)
+
         async def put() -> None:
-            await self._put(store, place, header, entry, document, family=family, owner=owner, now=now)
+            await self._put(store, place, header, entry, document, family=family, owner=owner, now=now, beside=beside)
 
         putting = self._aside.begin(put())
         if owner is not None and self._flights is not None:
@@ -252,10 +256,11 @@ class ResultCache:
         family: Family | None,
         owner: str | None,
         now: float,
+        beside: str | None,
     ) -> None:
         def put(over: str | None = None) -> Awaitable[bool]:
             return self._breaker.call(
-                lambda: store.put(place.key, entry, exp=header.end, now=now, owner=owner, over=over)
+                lambda: store.put(place.key, entry, exp=header.end, now=now, owner=owner, over=over, beside=beside)
             )
 
         try:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cache.inspect import AtHand, EntryView, Withheld, told
-from cache.partition import plain
+from cache.partition import parse_key, plain
 from cache.store import CacheStore
 
 CHOSEN_BY: Final = {
@@ -60,6 +60,17 @@ class Selection:
             and (not self.expired or entry.expired)
             and (not self.problem or entry.problem is not None)
         )
+
+    def may_take(self, key: str) -> bool:
+        """Whether it would take what a call that is under way may store at ``key``: of a key that tells less, it may."""
+        if self.expired or self.problem:
+            return False
+        parts = parse_key(key)
+        held = {} if parts is None else parts.dimensions
+        _, at, version = (self.policy or "").rpartition("@")
+        return all(
+            held.get(CHOSEN_BY[word], plain(value)) == plain(value) for word, value in self.dimensions.items()
+        ) and (not at or held.get("policy_version", plain(version)) == plain(version))
 
     def takes_withheld(self, entry: Withheld) -> bool:
         """Of a restricted entry only dataset and capability are compared: whatever else was would be told by the number."""

@@ -26,6 +26,7 @@ _PAGE_ROWS: Final = 500
 _TOUCHES: Final = 1_024
 # ``?1`` is the largest entry that ``put`` stores.
 _GET: Final = "SELECT entry FROM entries WHERE key = ?2 AND TYPEOF(entry) = 'blob' AND LENGTH(entry) <= ?1"
+_STANDS: Final = "SELECT 1 FROM entries WHERE key = ?"
 _DELETE: Final = "DELETE FROM entries WHERE key IN (?1, CAST(?1 AS TEXT))"
 # A holder is an owner, or that and a dot and more.
 _OWN: Final = "(owner = ?2 OR SUBSTR(owner, 1, LENGTH(?2) + 1) = ?2 || '.')"
@@ -36,6 +37,8 @@ _TAKE: Final = f"""INSERT INTO leases VALUES (?1, ?5, ?3) ON CONFLICT (key) DO U
     SET owner = excluded.owner, exp = excluded.exp
     WHERE {_OWN} OR exp <= ?4 OR exp > 2 * ?3 - ?4 OR {_MARK} = ?6"""  # noqa: S608
 _RENEW: Final = f"UPDATE leases SET owner = ?4, exp = ?3 WHERE key = ?1 AND {_OWN}"  # noqa: S608
+_LEASED: Final = "SELECT CAST(key AS BLOB) FROM leases"
+_REVOKE: Final = "DELETE FROM leases WHERE key IN (?1, CAST(?1 AS TEXT))"
 _RELEASE: Final = f"DELETE FROM leases WHERE key = ?1 AND {_OWN}"  # noqa: S608
 _PAGE: Final = """SELECT rowid, COALESCE(CAST(key AS BLOB), x''),
     CASE WHEN TYPEOF(entry) = 'blob' AND LENGTH(entry) BETWEEN 1 AND ?1 THEN SUBSTR(entry, 1, ?2) ELSE x'' END,
@@ -77,11 +80,19 @@ class SqliteStore:
         return bytes(row[0])
 
     async def put(
-        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+        self,
+        key: str,
+        entry: bytes,
+        *,
+        exp: float,
+        now: float,
+        owner: str | None = None,
+        over: str | None = None,
+        beside: str | None = None,
     ) -> bool:
         if len(entry) > self._max_entry:
             return False
-        return await self._within(self._put, key, entry, exp, now, owner, over)
+        return await self._within(self._put, key, entry, exp, now, owner, over, beside)
 
     async def delete(self, keys: Sequence[str]) -> int:
         return await asyncio.to_thread(self._delete, keys)
@@ -115,6 +126,9 @@ class SqliteStore:
     async def release(self, key: str, owner: str) -> bool:
         return await self._within(self._release, key, owner)
 
+    async def revoke(self, chosen: Callable[[str], bool]) -> int:
+        return await asyncio.to_thread(self._revoke, chosen)
+
     async def stats(self) -> StoreStats:
         return await asyncio.to_thread(self._stats)
 
@@ -133,8 +147,19 @@ class SqliteStore:
         except TimeoutError as late:
             raise OutOfTime("the call has waited for the cache file as long as it may") from late
 
-    def _put(self, key: str, entry: bytes, exp: float, now: float, owner: str | None, over: str | None) -> bool:
+    def _put(
+        self,
+        key: str,
+        entry: bytes,
+        exp: float,
+        now: float,
+        owner: str | None,
+        over: str | None,
+        beside: str | None,
+    ) -> bool:
         with self._write() as db:
+            if beside is not None and db.execute(_STANDS, (beside,)).fetchone() is None:
+                return False
             # A lease that ended and that nobody took since is still its owner's: nobody worked in between.
             if owner is not None and db.execute(_HELD, (key, owner, _blob(over))).fetchone() is None:
                 return False
@@ -174,6 +199,12 @@ class SqliteStore:
     def _release(self, key: str, owner: str) -> bool:
         with self._write() as db:
             return db.execute(_RELEASE, (key, owner)).rowcount == 1
+
+    def _revoke(self, chosen: Callable[[str], bool]) -> int:
+        with self._write() as db:
+            held = [row[0] for row in db.execute(_LEASED)]
+            doomed = [key for key in held if chosen(key.decode("utf-8", "surrogateescape"))]
+            return sum(db.execute(_REVOKE, (key,)).rowcount for key in doomed)
 
     def _stats(self) -> StoreStats:
         with self._lock, faults(self._path):

@@ -6,7 +6,7 @@ MISS. ``now`` and ``exp`` are POSIX seconds.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -61,13 +61,22 @@ class CacheStore(Protocol):
         ...
 
     async def put(
-        self, key: str, entry: bytes, *, exp: float, now: float, owner: str | None = None, over: str | None = None
+        self,
+        key: str,
+        entry: bytes,
+        *,
+        exp: float,
+        now: float,
+        owner: str | None = None,
+        over: str | None = None,
+        beside: str | None = None,
     ) -> bool:
         """Store until ``exp``; whether it was stored (an entry may be too large to hold).
 
         With ``owner`` only while the lease on ``key`` is that one's, which is judged together
         with the write: who lost it, and so may come after a younger result, writes nothing. But
-        where what stands there is ``over``, as ``holder`` told it, nobody holds it.
+        where what stands there is ``over``, as ``holder`` told it, nobody holds it. With ``beside``, a key
+        of the same partition, only while an entry stands there.
         """
         ...
 
@@ -104,6 +113,13 @@ class CacheStore(Protocol):
 
     async def release(self, key: str, owner: str) -> bool:
         """Give a lease back; whether ``owner`` still held it."""
+        ...
+
+    async def revoke(self, chosen: Callable[[str], bool]) -> int:
+        """Take away the leases on the keys that are ``chosen``, from whoever holds them; how many.
+
+        Who worked under one writes nothing any more.
+        """
         ...
 
     async def stats(self) -> StoreStats: ...

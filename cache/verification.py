@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,6 +26,8 @@ Tell = Callable[[int], None]
 """Told how many entries have been looked at."""
 _BATCH: Final = 500
 _MOST_NAMED: Final = 1_000
+_MOST_WALKS: Final = 3
+"""After the first: each is over what is left of what was made meanwhile."""
 
 
 class State(StrEnum):
@@ -128,11 +130,12 @@ async def judge(
 class Purged:
     """How many entries were chosen, and how many of them were removed: none in a dry run.
 
-    Of restricted capabilities these are results.
+    Of restricted capabilities these are results. ``touched`` says that a walk removed anything, counted or not.
     """
 
     matched: int
     removed: int
+    touched: bool = field(default=False, compare=False)
 
 
 async def purge(
@@ -147,11 +150,39 @@ async def purge(
 ) -> Purged:
     """Remove the entries that were chosen; with ``damaged_by``, of those only what is damaged or foreign to these keys.
 
+    Else what calls that are under way would store of them is not stored either: their leases are taken away first,
+    and what is made of a stored result lands only while that one stands. What lands meanwhile is counted too.
+
     Restricted ones are chosen by dataset and capability alone: by whatever else is asked for, all of these
     go, for a number would tell which have it; and none as expired, or as one that does not read.
     Raises ``StoreUnavailable``: what was removed until then stays so.
     """
+    if dry_run or damaged_by is not None:
+        return await _walked(store, chosen, at_hand, now=now, damaged_by=damaged_by, dry_run=dry_run, tell=tell)
+    await store.revoke(chosen.may_take)
+    found = last = await _walked(store, chosen, at_hand, now=now, tell=tell)
+    for _ in range(_MOST_WALKS):
+        if not last.touched:
+            break
+        # What was made of an entry before it went may lie where the walk had been.
+        last = await _walked(store, chosen, at_hand, now=now)
+        found = Purged(found.matched + last.removed, found.removed + last.removed)
+    return found
+
+
+async def _walked(
+    store: CacheStore,
+    chosen: Selection,
+    at_hand: AtHand,
+    *,
+    now: float,
+    damaged_by: Mapping[str, CacheKeys] | None = None,
+    dry_run: bool = False,
+    tell: Tell | None = None,
+) -> Purged:
+    """As ``purge``, in one walk over the store."""
     matched = removed = looked = 0
+    touched = False
     doomed, uncounted = list[str](), list[str]()
     async for stored in store.entries():
         looked += 1
@@ -167,10 +198,11 @@ async def purge(
         counted = not isinstance(entry, Withheld) or entry.is_result
         matched += counted
         if not dry_run:
+            touched = True
             (doomed if counted else uncounted).append(stored.key)
         if len(doomed) + len(uncounted) >= _BATCH:
             removed += await _deleted(store, doomed, uncounted)
-    return Purged(matched, removed + await _deleted(store, doomed, uncounted))
+    return Purged(matched, removed + await _deleted(store, doomed, uncounted), touched)
 
 
 def _is_meant(chosen: Selection, entry: EntryView | Withheld) -> bool:

@@ -46,6 +46,8 @@ class Follows:
 
     source: Hit
     document: ResultDocument
+    of: Intent
+    """The call that the source is the result of."""
 
 
 async def follow(
@@ -60,9 +62,10 @@ async def follow(
     candidates = [_bound(call, family, source.arguments) for source in listed]
     holding = [wide for wide in candidates if wide is not None and plan.covers(wide.values, bound.values)]
     for wide in holding[:_TRIES]:
+        of = replace(intent, arguments=wide.canonical)
         source = await cache.look(
             authority,
-            replace(intent, arguments=wide.canonical),
+            of,
             freshness_class=call.freshness_class,
             max_age_s=capability.descriptor.freshness_requirement_s,
             now=now,
@@ -70,7 +73,7 @@ async def follow(
         )
         made = await _made(plan, source, wide, bound, limits) if isinstance(source, Hit) else None
         if isinstance(source, Hit) and made is not None:
-            return Follows(source, made)
+            return Follows(source, made, of)
     return None
 
 
@@ -96,6 +99,7 @@ async def derive(authority: Authority, call: BoundCall, intent: Intent, service:
             freshness_class=freshness,
             reuse_s=served.descriptor.freshness.reuse_s,
             now=service.clock(),
+            made_of=found.of,
         )
     return hit
 

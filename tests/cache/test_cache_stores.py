@@ -171,3 +171,27 @@ async def expiry_of(store: CacheStore, name: str) -> float | None:
         return float(store._read().execute("SELECT exp FROM entries WHERE key = ?", (name,)).fetchone()[0])
     assert await store.get(name, now=NOW) is None
     return None
+
+
+async def test_a_lease_that_is_revoked_is_nobodys(store: CacheStore) -> None:
+    """Whoever held it writes and renews nothing, and another may lead at once; the others are left alone."""
+    for name in ("a", "b"):
+        assert await store.lease(key(name), "one", life_s=60, now=NOW)
+    assert await store.revoke(lambda held: held == key("a")) == 1
+    assert not await store.put(key("a"), b"x", exp=NOW + 60, now=NOW, owner="one")
+    assert not await store.renew(key("a"), "one", life_s=60, now=NOW)
+    assert await store.holder(key("a")) == ""
+    assert await store.lease(key("a"), "two", life_s=60, now=NOW)
+    assert await store.put(key("b"), b"x", exp=NOW + 60, now=NOW, owner="one")
+    assert await store.revoke(lambda held: False) == 0
+
+
+async def test_what_is_written_beside_an_entry_needs_that_entry(store: CacheStore) -> None:
+    assert not await store.put(key("b"), b"x", exp=NOW + 60, now=NOW, beside=key("a"))
+    assert await store.get(key("b"), now=NOW) is None
+    await store.put(key("a"), b"x", exp=NOW + 60, now=NOW)
+    assert await store.put(key("b"), b"x", exp=NOW + 60, now=NOW, beside=key("a"))
+    assert await store.get(key("b"), now=NOW) == b"x"
+    await store.delete([key("a")])
+    assert not await store.put(key("b"), b"y", exp=NOW + 60, now=NOW, beside=key("a"))
+    assert await store.get(key("b"), now=NOW) == b"x"
