@@ -56,6 +56,8 @@ def create_policy_app(file: PolicyFile) -> FastAPI:
 
     @app.post("/v1/data/dataset_agent/decision")
     async def decide(request: Request) -> Response:
+        if "origin" in request.headers:  # a page in a browser, which may have had its own name pointed at this machine
+            return JSONResponse({"code": "unauthorized", "message": "pages are told nothing here"}, status_code=403)
         try:
             body: Any = parse_json(await _limited(request), limit=MAX_INPUT_BYTES)
         except InvalidJson as error:
