@@ -7,6 +7,7 @@ codes and counts. ``execute`` is the one node that sends something; it does so t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 from time import perf_counter
@@ -67,7 +68,11 @@ class Nodes:
                 return known
             proposed = Proposed()
             readable = shown_to_model(asking)
-            await ctx.run_node(intent_agent(service.model, asking.wanted.question or "", readable, proposed))
+            try:
+                async with asyncio.timeout(service.call_timeout):
+                    await ctx.run_node(intent_agent(service.model, asking.wanted.question or "", readable, proposed))
+            except TimeoutError:
+                proposed = Proposed()  # a model that says nothing in time is one that fails
             return await ask.resolve_proposed(asking, proposed.read(), service, now)
 
         return await self._take(ctx, "resolve_capability", resolve, routed=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -35,6 +36,7 @@ class ScriptedModel(BaseLlm):
     says: str = ""
     calls_tool: bool = False
     fails: bool = False
+    hangs: bool = False
     requests: list[Any] = []
 
     async def generate_content_async(
@@ -43,6 +45,8 @@ class ScriptedModel(BaseLlm):
         self.requests.append(llm_request.model_copy(deep=True))
         if self.fails:
             raise RuntimeError("quota")
+        if self.hangs:
+            await asyncio.Event().wait()
         part = types.Part(text=self.says)
         if self.calls_tool and len(self.requests) == 1:
             part = types.Part(function_call=types.FunctionCall(name="execute_any_sql", args={"sql": "SELECT 1"}))
@@ -131,6 +135,13 @@ async def test_a_model_that_fails_is_an_intent_not_understood(world: RootWorld) 
 async def test_a_model_cannot_admit_whom_the_policies_refuse(world: RootWorld) -> None:
     answer = await ask(world, scripted(GOOD), who="external_auditor", text="search for batch B001")
     assert answer.verdict is not Verdict.GRANTED
+
+
+async def test_a_model_that_never_answers_is_waited_for_no_longer_than_an_agent(world: RootWorld) -> None:
+    world.service.call_timeout = 0.05
+    answer = await asyncio.wait_for(ask(world, scripted(GOOD, hangs=True)), 20)
+    assert answer.decision.reason is (await ask(world, scripted(GOOD, fails=True))).decision.reason
+    assert answer.decision.verdict is not Verdict.GRANTED
 
 
 async def test_an_argument_a_model_invents_out_of_shape_counts_as_missing(world: RootWorld) -> None:
