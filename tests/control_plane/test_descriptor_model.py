@@ -30,6 +30,13 @@ def test_the_published_half_names_no_table_and_no_file() -> None:
     assert '"tables"' not in text
 
 
+COLUMN = {"name": "id", "type": "STRING"}
+DAY = {"name": "day", "type": "DATE", "description": "a day"}
+PERIOD = {"name": "period", "from": "day", "to": "end"}
+TOOL = {"tool_name": None, "mcp_tool_name": "read_rows"}
+PRIVATE = raw_capability(sensitivity="restricted", policy_id="P-1")
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -51,6 +58,16 @@ def test_the_published_half_names_no_table_and_no_file() -> None:
         ({"capabilities": [raw_capability(mcp_tool_name="x")]}, "mark one as preferred"),
         ({"capabilities": [raw_capability(preferred="mcp")]}, "prefers a target"),
         ({"capabilities": [raw_capability(extra=1)]}, "Extra inputs"),
+        ({"capabilities": [raw_capability(name="approve")]}, "no name of a capability"),
+        ({"capabilities": [raw_capability(results=[COLUMN, COLUMN])]}, "a result column twice"),
+        ({"capabilities": [raw_capability(parameters=[DAY, DAY])]}, "a parameter twice"),
+        ({"capabilities": [raw_capability(parameters=[DAY], periods=[PERIOD])]}, "period"),
+        ({"capabilities": [raw_capability("a", **TOOL), raw_capability("b", **TOOL)]}, "an mcp_tool_name twice"),
+        ({"endpoints": {"mcp": "/mcp/others"}}, "the endpoint mcp is /mcp/plants"),
+        (
+            {"freshness": {"maximum_age_s": 9, "stale_s": 9}, "policies": ["P-1"], "capabilities": [PRIVATE]},
+            "of whose stored results nothing may be told",
+        ),
     ],
 )
 def test_a_descriptor_that_breaks_a_rule_is_refused(changes: dict[str, Any], problem: str) -> None:

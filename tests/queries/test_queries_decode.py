@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contract.result import ResultDocument
-from contract.schema import ResultColumn
+from contract.schema import ResultColumn, schema_member
 from queries.bind import bind
-from queries.decode import decode
+from queries.decode import _reader, decode
 from queries.duckdb_engine import DuckDbEngine
 from queries.encode import ResultInvalid, ResultTooLarge
 from queries.supplied import SuppliedRelation
+from queries.typed import Type
 from tests.authority_builder import make_authority
 from tests.queries.documents import run as run_whole
 from tests.queries.supplied_world import AS_OF, document, supplied_template
@@ -190,3 +191,71 @@ def test_a_document_that_says_fewer_rows_than_it_has_is_invalid() -> None:
 
 def test_no_rows_are_no_values_in_each_column() -> None:
     assert decode(document([column("INT64")], []), [column("INT64")], max_rows=0, max_bytes=1000) == [[]]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        [],
+        "x",
+        None,
+        {"b": "y", "a": 1},
+        {"a": 1},
+        {"a": 1, "b": "y", "c": 2},
+        {"a": 1, "b": ["y", None]},
+        {"a": "1", "b": []},
+    ],
+)
+def test_a_struct_that_is_not_of_its_fields_in_order_is_invalid(cell: Any) -> None:
+    fields = [{"name": "a", "type": "INT64", "mode": "NULLABLE"}, {"name": "b", "type": "STRING", "mode": "REPEATED"}]
+    item = {"name": "x", "type": "STRUCT", "mode": "REQUIRED", "fields": fields}
+    columns = [ResultColumn.model_validate(item)]
+
+    def read(held: Any) -> list[list[Any]]:
+        body = json.loads(sent("STRING", held).body) | {"schema": [schema_member(columns[0])]}
+        return decode(ResultDocument(json.dumps(body).encode(), 1, False, AS_OF), columns, max_rows=1, max_bytes=10**6)
+
+    assert read({"a": None, "b": ["y"]}) == [[{"a": None, "b": ["y"]}]]
+    with pytest.raises(ResultInvalid):
+        read(cell)
+
+
+def test_a_column_without_a_type_reads_nothing() -> None:
+    with pytest.raises(TypeError):
+        _reader(Type(None))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema": []}, "other columns than declared"),
+        ({"schema": [{"name": "y", "type": "STRING", "mode": "NULLABLE"}]}, "other columns than declared"),
+        ({"truncated": True}, "cut short"),
+        ({"truncated": None}, "cut short"),
+        ({"rows": {"0": ["x"]}}, "another type"),
+        ({"row_count": True}, "another type"),
+        ({"row_count": 1.0}, "another type"),
+        ({"row_count": 2}, "not as many as they say"),
+        ({"rows": ["x"]}, "one cell a column"),
+        ({"rows": [["x", "x"]]}, "one cell a column"),
+        ({"rows": [[]]}, "one cell a column"),
+        ({"more": 1}, "the members of a result"),
+    ],
+)
+def test_a_document_that_is_no_result_of_these_columns_is_invalid(changes: dict[str, Any], said: str) -> None:
+    body = json.loads(sent("STRING", "x").body) | changes
+    document = ResultDocument(json.dumps(body).encode(), 1, False, AS_OF)
+    with pytest.raises(ResultInvalid, match=said):
+        decode(document, [column("STRING")], max_rows=1, max_bytes=10**6)
+
+
+@pytest.mark.parametrize("body", [b"[]", b'"x"', b"{}", b"null", b"7"])
+def test_what_is_no_object_of_the_members_of_a_result_is_invalid(body: bytes) -> None:
+    with pytest.raises(ResultInvalid, match="the members of a result"):
+        decode(ResultDocument(body, 0, False, AS_OF), [column("STRING")], max_rows=1, max_bytes=10**6)
+
+
+def test_a_result_that_was_cut_short_is_invalid_whatever_its_body_says() -> None:
+    whole = sent("STRING", "x")
+    with pytest.raises(ResultInvalid, match="cut short"):
+        decode(ResultDocument(whole.body, 1, True, AS_OF), [column("STRING")], max_rows=1, max_bytes=10**6)
