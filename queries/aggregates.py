@@ -135,7 +135,7 @@ def _string_agg(e: Elaborator, node: exp.Expr) -> Type:
         order = order.this
         if not (isinstance(limit, exp.Literal) and limit.name.isdigit()):
             raise Refused("the LIMIT of STRING_AGG is a written number", node)
-    if not isinstance(order, exp.Order) or not order.expressions:
+    if not isinstance(order, exp.Order):
         raise Refused("STRING_AGG needs an ORDER BY inside, or it may answer differently each time", node)
     if separator is not None and not (isinstance(separator, exp.Literal) and separator.is_string):
         raise Refused("the separator of STRING_AGG is written text", node)
@@ -219,8 +219,6 @@ def _ranking(e: Elaborator, node: exp.Expr) -> Type:
     if offset is not None:
         _written_number(node, offset, least=1 if isinstance(node, exp.NthValue) else 0)
         e.type(offset)
-    elif isinstance(node, exp.NthValue):
-        raise Refused("NTH_VALUE takes a number", node)
     if node.args.get("default") is not None:
         e.expect(node, "default", kind.name)
     return kind.value

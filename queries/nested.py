@@ -171,7 +171,7 @@ def _array_agg(e: Elaborator, node: exp.Expr) -> Type:
     order, limit = node.this, None
     if isinstance(order, exp.Limit):
         order, limit = order.this, order.expression
-    if not isinstance(order, exp.Order) or not order.expressions:
+    if not isinstance(order, exp.Order):
         raise Refused("ARRAY_AGG needs an ORDER BY inside, or it may answer differently each time", node)
     if limit is not None and not (isinstance(limit, exp.Literal) and limit.name.isdigit()):
         raise Refused("the LIMIT of ARRAY_AGG is a written number", node)

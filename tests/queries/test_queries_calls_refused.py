@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
+from sqlglot import exp
 
+from queries.call_types import _READING, reading_of
 from queries.errors import TemplateError
 from tests.queries.nested_world import TABLES as NESTED
 from tests.queries.world import TABLES, template
@@ -143,3 +145,17 @@ def test_what_has_no_type_in_a_row_is_refused_by_name(said: str, sql: str) -> No
 @pytest.mark.parametrize(("said", "sql"), OF_ALL, ids=[sql for _, sql in OF_ALL])
 def test_what_has_no_type_over_all_rows_is_refused_by_name(said: str, sql: str) -> None:
     assert refusal(f"SELECT {sql} AS x FROM orders") == said
+
+
+def test_a_call_that_reads_no_format_has_no_reading() -> None:
+    call = exp.Anonymous(this="PARSE_DATE")
+    call.meta[_READING] = "%Y"
+    with pytest.raises(TypeError):
+        reading_of(call)
+
+
+@pytest.mark.parametrize(
+    "sql", ["STRING_AGG(note, ',' ORDER BY)", "ARRAY_AGG(id ORDER BY)", "NTH_VALUE(id) OVER (ORDER BY id)"]
+)
+def test_what_is_not_complete_is_no_googlesql(sql: str) -> None:
+    assert refusal(f"SELECT {sql} AS x FROM orders").startswith("not GoogleSQL: ")
