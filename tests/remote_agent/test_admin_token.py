@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from contract.errors import Category, DatasetAgentError
 from contract.settings import Settings
@@ -54,10 +55,16 @@ def test_two_sources_are_one_too_many(tmp_path: Path) -> None:
     assert code(admin_token=TOKEN, admin_token_file=in_file(tmp_path / "token")) == "two_sources"
 
 
-@pytest.mark.parametrize("text", ["", "a" * 31, "a" * 513, "a" * 20 + " " + "a" * 20, "ä" * 40, "a" * 40 + "\x00"])
+@pytest.mark.parametrize("text", ["a" * 31, "a" * 513, "a" * 20 + " " + "a" * 20, "ä" * 40, "a" * 40 + "\x00"])
 def test_what_is_short_or_no_plain_text_is_no_token(tmp_path: Path, text: str) -> None:
     assert code(admin_token=text) == "malformed"
     assert code(admin_token_file=in_file(tmp_path / "token", text)) == "malformed"
+
+
+def test_no_text_is_no_token(tmp_path: Path) -> None:
+    assert code(admin_token_file=in_file(tmp_path / "token", "")) == "malformed"
+    with pytest.raises(ValidationError, match="it is empty"):
+        Settings(admin_token="")
 
 
 def test_a_token_is_compared_whole_and_never_shown() -> None:
