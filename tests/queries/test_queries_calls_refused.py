@@ -88,7 +88,7 @@ WINDOWS: Final[dict[str, tuple[str, ...]]] = {
 PARTS: Final[dict[str, tuple[str, ...]]] = {
     "an array of NULL needs a type; write ARRAY<…>[NULL]": ("ARRAY_LENGTH([NULL])", "[NULL]",),
     "an ARRAY of ARRAY does not exist; put a STRUCT between them": ("ARRAY_LENGTH([[1]])",),
-    "with DISTINCT, ORDER BY takes output columns": ("ARRAY(SELECT DISTINCT id FROM orders ORDER BY region)",),
+    "with DISTINCT, ORDER BY takes output columns": ("ARRAY(SELECT DISTINCT id FROM orders ORDER BY region)", "ARRAY(SELECT DISTINCT id + 1 FROM orders ORDER BY id + 1)"),
     "a STRUCT has a field": ("STRUCT().a", "STRUCT()",),
     "a subscript takes an ARRAY, not NULL": ("NULL[OFFSET(0)]",),
     "a subscript takes an ARRAY, not ARRAY<NULL>": ("[][OFFSET(0)]",),
