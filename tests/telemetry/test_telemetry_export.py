@@ -40,6 +40,12 @@ def one_request(traces: Traces) -> None:
         taken.set(None)
 
 
+def patiently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long this machine stands still."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
+    monkeypatch.setenv("OTEL_BSP_EXPORT_TIMEOUT", "60000")
+
+
 def test_a_request_arrives_as_one_trace(collector: Collector) -> None:
     traces = opened()
     one_request(traces)
@@ -120,6 +126,7 @@ def test_spans_that_find_the_queue_full_are_told_when_the_process_ends(
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "2")
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+    patiently(monkeypatch)
     traces = opened()
     with collector.held():
         for _ in range(9):
@@ -129,7 +136,10 @@ def test_spans_that_find_the_queue_full_are_told_when_the_process_ends(
     assert told == [f"{27 - left} spans of this process are lost (the queue was full); nothing but traces lacks them"]
 
 
-def test_spans_that_all_left_are_not_told(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+def test_spans_that_all_left_are_not_told(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    patiently(monkeypatch)
     traces = opened()
     for _ in range(9):
         one_request(traces)
