@@ -199,7 +199,14 @@ NEAR: Final = {
         "caller_limits",
     ),
     "remote_agent/authentication.py": ("test_attacks", "attack_clients", "caller_limits"),
-    "remote_agent/deciding.py": ("unknown_people", "governed_calls", "revocation_doors", "replaced_meanwhile"),
+    "remote_agent/deciding.py": (
+        "unknown_people",
+        "governed_calls",
+        "revocation_doors",
+        "replaced_meanwhile",
+        "changed_at_each_step",
+    ),
+    "remote_agent/believing.py": ("changed_at_each_step",),
     "remote_agent/derived.py": ("derived_withheld", "derived_calls"),
     "remote_agent/discover.py": (
         "unknown_people",
@@ -244,7 +251,9 @@ NEAR: Final = {
         "results_fetched",
         "results_streamed",
         "results_hop",
+        "changed_at_each_step",
     ),
+    "remote_agent/results_standing.py": ("results_terms", "results_refused", "changed_at_each_step"),
     "remote_agent/reuse.py": ("never_stored", "freshness", "stale_calls"),
     "remote_agent/spool.py": (
         "spool_find",

@@ -41,6 +41,7 @@ _KEPT: Final = (
 )
 
 _RELEASE: Final = "remote_agent/results_release.py"
+_STANDING: Final = "remote_agent/results_standing.py"
 _DOOR: Final = "remote_agent/results_door.py"
 _RESULTS: Final = "remote_agent/results.py"
 _DOWNLOAD: Final = "delegation/results.py"
@@ -57,12 +58,12 @@ _SAME: Final = (
     ("other masks", '"columns", "masks"', '"columns",'),
 )
 _FETCHED: Final = (
-    *(Text(_RELEASE, f"a result of {name} than now", old, new) for name, old, new in _SAME),
+    *(Text(_STANDING, f"a result of {name} than now", old, new) for name, old, new in _SAME),
     Text(
         _RELEASE,
         "a release that no row starts",
-        "    await service.ledger.append_async(row)\n    return Release",
-        "    return Release",
+        "    await service.ledger.append_async(row)\n    basis",
+        "    basis",
     ),
     Text(
         _RELEASE,

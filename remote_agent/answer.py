@@ -43,10 +43,10 @@ from contract.schema import Parameter
 from contract.verdict import NotGranted, Reason
 from control_plane.tools import tools_of
 from evidence.checkpoint import Receipt
-from grants.verify import verify as verify_chain
 from queries.bind import ArgumentsMissing
 from queries.bind import bind as bind_arguments
 from remote_agent.accounting import accountable, describe, record, refuse, seal
+from remote_agent.believing import Basis, believe
 from remote_agent.deciding import admit, person, policy_of, recheck
 from remote_agent.derived import derive
 from remote_agent.hop import delegate
@@ -71,6 +71,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
     ``underway`` learns how far it is, for those who wait for it.
     """
     world, now = service.world, service.clock()
+    basis = Basis.of(request, service)
     trail = Trail(request=request)
 
     async def path() -> Answer:
@@ -90,14 +91,14 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         underway.ran(supplied, found)
         if underway.detached:
             trail.found = found = await set_aside(authority, call, found, service)
-        await recheck(authority, call, world, service)
+        await recheck(authority, call, basis, service)
         told = found.told(service.clock())
         statement = describe(authority, call, supplied, told, request, service)
         receipt = await record(trail, service)
         envelope = await seal(statement, receipt, service)
         released = release(authority, call, told, receipt, envelope, service)
         if told.cache.outcome == "STALE":
-            refresh_later(authority, call, request, service, execute)
+            refresh_later(authority, call, basis, service, execute)
         return released
 
     drop = underway.used(lambda: service.spool.drop_unreleased(request.task_id))
@@ -112,15 +113,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
 @timed(Step.VERIFY)
 async def verify(request: Request, service: Service, now: float) -> VerifiedGrant:
     """The grant in the header, for this receiver, this client and this operation, of a person within their limits."""
-    header = request.grant_header()
-    grant = verify_chain(
-        header,
-        trust=await service.published_keys.complete(service.trust, header, now=now),
-        audience=service.agent_id,
-        client=request.client,
-        operation=request.operation,
-        now=now,
-    )
+    grant = await believe(request, service, now)
     if request.on_behalf_of is not None and request.on_behalf_of != (grant.issuer, grant.tenant, grant.subject):
         raise NotGranted(Reason.GRANT_CLIENT_MISMATCH, "the client speaks for another person than the grant")
     await limit(grant, service, now)

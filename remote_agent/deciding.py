@@ -11,6 +11,7 @@ from contract.scope import Scope
 from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, Review, decide
 from queries.govern import govern
+from remote_agent.believing import Basis, check_believed
 from remote_agent.hop import check_reach
 from remote_agent.outcome import BoundCall
 from remote_agent.service import Service, World
@@ -87,19 +88,25 @@ def admission_request(
 
 
 @timed(Step.RECHECK)
-async def recheck(authority: Authority, call: BoundCall, world: World | None, service: Service) -> None:
-    """Revocations and root expiry once more, and whether what was admitted stands: the engine, or a wait, took time.
+async def recheck(authority: Authority, call: BoundCall, basis: Basis, service: Service) -> None:
+    """Revocations and root expiry once more, and whether what it rests on stands: the engine, or a wait, took time.
 
-    ``world`` is the one that the call was admitted under and its rows are of; ``None`` where these may differ.
+    The world of ``basis`` is the one that the call was admitted under and its rows are of.
     """
     await service.state.recheck(authority.grant, policy=policy_of(authority), now=service.clock())
-    if service.world is world and world.evaluator.version() == authority.decision.policy_version:
+    if service.trust is basis.trust and same_world(authority, basis.world, service):
         return
     while True:
-        present = service.world
+        trust, present = service.trust, service.world
+        await check_believed(basis, authority.grant, service)
         await readmit(authority, call, present, service.clock())
-        if service.world is present:
+        if service.trust is trust and service.world is present:
             return
+
+
+def same_world(authority: Authority, world: World | None, service: Service) -> bool:
+    """Whether what is served is ``world``, and its policies are those that the authority rests on."""
+    return service.world is world and world.evaluator.version() == authority.decision.policy_version
 
 
 async def readmit(authority: Authority, call: BoundCall, world: World, now: float) -> tuple[BoundCall, Authority]:

@@ -15,6 +15,7 @@ from contract.authority import Authority
 from contract.verdict import NotGranted, Reason
 from remote_agent.accounting import accountable, describe, record, seal
 from remote_agent.answer import bind, release, spend, verify
+from remote_agent.believing import Basis
 from remote_agent.deciding import admit, recheck
 from remote_agent.limits import young_enough
 from remote_agent.outcome import Answer, BoundCall, Request
@@ -31,6 +32,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
     ``underway`` learns that the subscription itself was accepted.
     """
     world, now = service.world, service.clock()
+    basis = replace(Basis.of(request, service), world=None)  # its rows may be of another
     trail = Trail(request=request)
 
     async def path() -> Answer:
@@ -44,7 +46,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         ran = await joined.result()
         young_enough(call, ran.found.document, now)
         trail.supplied, trail.found = ran.supplied, ran.found
-        await recheck(authority, ran.call, None, service)
+        await recheck(authority, ran.call, basis, service)
         told = ran.found.told(service.clock())
         statement = describe(authority, ran.call, ran.supplied, told, request, service)
         receipt = await record(trail, service)

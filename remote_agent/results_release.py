@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from contract.about import about
 from contract.authority import Authority
-from contract.call import Call
-from contract.grant import VerifiedGrant
 from contract.result import StoredResult
 from contract.tracing import tracing
 from contract.verdict import Decision, NotGranted, Reason
@@ -31,15 +29,17 @@ from evidence.checkpoint import Receipt
 from evidence.row import Kind
 from remote_agent.accounting import arrival_of
 from remote_agent.answer import spend, verify
+from remote_agent.believing import Basis
 from remote_agent.cancelling import past_cancelling
-from remote_agent.deciding import admit, person, policy_of
+from remote_agent.deciding import admit, policy_of
 from remote_agent.limits import young_enough
-from remote_agent.outcome import BoundCall, Request
+from remote_agent.outcome import Request
 from remote_agent.owners import owner_of
 from remote_agent.results_range import Span, Unsatisfiable, span_of
+from remote_agent.results_standing import check_terms, standing, still_standing
 from remote_agent.results_trail import ReleaseTrail
 from remote_agent.review import check_approver
-from remote_agent.service import Service, World
+from remote_agent.service import Service
 from remote_agent.spool import Held
 from remote_agent.spool_file import CHUNK, ChunkReader, Damaged
 
@@ -53,11 +53,6 @@ STALL_S: Final = 60.0
 Begin = Callable[["Release"], Awaitable[None]]
 Send = Callable[[bytes, bool], Coroutine[Any, Any, None]]
 """Takes bytes and whether they are the last, and returns when the reader has room for more."""
-
-_SAME: Final = (
-    *("dataset", "dataset_version", "revision", "schema_version", "capability"),
-    *("sensitivity", "rows", "columns", "masks"),
-)
 
 
 class Broken(Exception):
@@ -116,13 +111,14 @@ async def _fetched(trail: ReleaseTrail, wanted: Wanted, service: Service) -> Rel
 
 async def _opened(trail: ReleaseTrail, files: ExitStack, wanted: Wanted, service: Service) -> Release:
     request, world, now = trail.request, service.world, service.clock()
+    basis = Basis.of(request, service)
     trail.grant = grant = await verify(request, service, now)
     held = service.spool.find(request.operation.task or "", owner_of(grant))
     trail.held = held
-    call = _standing(held, grant, service.agent_id, world)
+    call = standing(held, grant, service.agent_id, world)
     _, authority = await admit(grant, call, world, now)
     trail.authority = authority
-    _check_terms(held, authority, world)
+    check_terms(held, authority, world)
     young_enough(call, held.result, now)
     await check_approver(call, service)
     span = _span(trail, wanted, held.result)
@@ -131,32 +127,8 @@ async def _opened(trail: ReleaseTrail, files: ExitStack, wanted: Wanted, service
     await spend(authority, service, now)
     row = trail.row(authority.decision, service, Kind.RELEASE_STARTED, span.length)
     await service.ledger.append_async(row)
-    return Release(trail, held, authority, span, reader, first, files, service)
-
-
-def _standing(held: Held, grant: VerifiedGrant, agent_id: str, world: World) -> BoundCall:
-    """The call that made the result, inside the fresh grant's scope, as this agent serves it now."""
-    made = held.terms.authority
-    scope = grant.scope_at(made.dataset, agent_id)
-    if scope is None or made.capability not in scope.actions:
-        raise NotGranted(Reason.GRANT_WIDENED, "the result would widen the grant")
-    served = world.datasets.get(made.dataset)
-    capability = served.capabilities.get(made.capability) if served else None
-    # Its arguments are not needed any more, and not kept.
-    call = Call(made.dataset, made.capability, {}, b"")
-    return BoundCall(call, scope, person(grant, world), served, capability, None, review=held.terms.approved)
-
-
-def _check_terms(held: Held, authority: Authority, world: World) -> None:
-    """That grant and policy give exactly what they gave when the result was made."""
-    made = held.terms.authority
-    served = world.datasets[authority.dataset].capabilities[authority.capability]
-    if served.template.digest != held.terms.template_digest or any(
-        getattr(made, name) != getattr(authority, name) for name in _SAME
-    ):
-        raise NotGranted(
-            Reason.GRANT_WIDENED, "the result was made under another authorization than holds now: send the call again"
-        )
+    basis = await still_standing(held, grant, basis, service)
+    return Release(trail, held, authority, basis, span, reader, first, files, service)
 
 
 def _span(trail: ReleaseTrail, wanted: Wanted, result: StoredResult) -> Span:
@@ -206,6 +178,7 @@ class Release:
         trail: ReleaseTrail,
         held: Held,
         authority: Authority,
+        basis: Basis,
         span: Span,
         reader: ChunkReader,
         first: bytes,
@@ -215,6 +188,7 @@ class Release:
         self._trail = trail
         self._held = held
         self._authority = authority
+        self._basis = basis
         self._reader = reader
         self._first = first
         self._files = files
@@ -256,11 +230,13 @@ class Release:
         while number < last:
             upcoming = asyncio.ensure_future(_read(self._reader, number + 1, self._service, self._held))
             try:
+                await self._check_standing()
                 await self._attended(send, _cut(chunk, number, self.span), ends=False)
                 chunk, number = await upcoming, number + 1
             finally:
                 if not upcoming.done():  # its thread reads from a file that is closed after this
                     await asyncio.wait({upcoming})
+        await self._check_standing()
         await self._record(self._authority.decision, self.span.length)
         await self._attended(send, _cut(chunk, number, self.span), ends=True)
 
@@ -283,11 +259,16 @@ class Release:
         finally:
             sending.cancel()
 
+    async def _check_standing(self) -> None:
+        """Before each piece: what was replaced since the one before must give this result too. Raises ``NotGranted``."""
+        self._basis = await still_standing(self._held, self._authority.grant, self._basis, self._service)
+
     async def _recheck(self) -> None:
-        """Whether the grant was revoked, or has ended, meanwhile. Raises ``NotGranted``."""
+        """Whether the grant was revoked, or has ended, meanwhile, and whether what it rests on stands. Raises ``NotGranted``."""
         service, authority = self._service, self._authority
         self._asked = asyncio.get_running_loop().time()
         await service.state.recheck(authority.grant, policy=policy_of(authority), now=service.clock())
+        await self._check_standing()
 
     async def _record(self, decision: Decision, released: int) -> None:
         self._recorded = True

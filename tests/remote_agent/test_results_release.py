@@ -17,6 +17,7 @@ from contract.result import StoredResult
 from contract.verdict import NotGranted, Reason
 from evidence.row import LedgerRow
 from remote_agent import results_release
+from remote_agent.believing import Basis
 from remote_agent.measures import Measures
 from remote_agent.outcome import Request
 from remote_agent.results_range import span_of
@@ -38,6 +39,7 @@ class Stage:
     recheck: Callable[[], None] = lambda: None
     record: Callable[[], None] = lambda: None
     release: Release = field(init=False)
+    service: Any = None
 
     async def ask(self, *_: Any, **__: Any) -> None:
         self.happened.append("asked")
@@ -52,6 +54,10 @@ class Stage:
 
     async def send(self, data: bytes, ends: bool) -> None:
         self.happened.append(data[:1])
+
+    def distrust(self) -> None:
+        """The trust file is replaced by one that has no agent."""
+        self.service.trust = SimpleNamespace(agent=lambda _: None)
 
     @property
     def rows(self) -> list[Any]:
@@ -75,7 +81,8 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     service = SimpleNamespace(
         state=SimpleNamespace(recheck=made.ask),
         ledger=SimpleNamespace(append_async=made.append),
-        world=SimpleNamespace(policy_version="1"),
+        trust=None,
+        world=SimpleNamespace(policy_version="1", evaluator=SimpleNamespace(version=lambda: "1")),
         clock=lambda: float(NOW),
         agent_id=REMOTE,
         measures=Measures(),
@@ -86,7 +93,9 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     async with AsyncExitStack() as leaving:
         leaving.callback(files.close)
         span, first = span_of(None, sealed.size), reader.read(0)
-        made.release = Release(trail, held, authority, span, reader, first, files, cast(Service, service))
+        made.service = asked = cast(Service, service)
+        basis = Basis.of(trail.request, asked)
+        made.release = Release(trail, held, authority, basis, span, reader, first, files, asked)
         yield made
 
 
@@ -145,3 +154,31 @@ async def test_a_reader_that_takes_nothing_is_left(stage: Stage, monkeypatch: py
         with pytest.raises(Broken):
             await stage.release.stream(stage.begin, never)
     assert stage.rows == [("CANCELLED", 0)]
+
+
+@pytest.mark.parametrize("taken", [1, 2])
+async def test_the_piece_after_the_trust_file_was_replaced_stays_here(stage: Stage, taken: int) -> None:
+    async def send(data: bytes, ends: bool) -> None:
+        await stage.send(data, ends)
+        if len(stage.sent) == taken:
+            stage.distrust()
+
+    with pytest.raises(Broken):
+        await stage.release.stream(stage.begin, send)
+    assert stage.sent == [b"\x01", b"\x02"][:taken]
+    assert stage.rows == [("GRANT_KEY_UNTRUSTED", taken * CHUNK)]
+
+
+async def test_a_reader_that_is_slow_gets_no_more_once_the_trust_file_is_replaced(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_release, "RECHECK_S", 0.01)
+    monkeypatch.setattr(results_release, "STALL_S", 2.0)
+
+    async def slow(data: bytes, ends: bool) -> None:
+        stage.distrust()
+        await asyncio.Event().wait()
+
+    with pytest.raises(Broken):
+        await stage.release.stream(stage.begin, slow)
+    assert stage.rows == [("GRANT_KEY_UNTRUSTED", 0)]

@@ -11,7 +11,7 @@ from contract.result import StoredResult
 from contract.scope import Sensitivity
 from contract.verdict import NotGranted, Reason
 from remote_agent.owners import owner_of
-from remote_agent.results_release import _check_terms, _standing
+from remote_agent.results_standing import check_terms, standing
 from remote_agent.service import World
 from remote_agent.spool import Held, Terms
 from remote_agent.spool_file import Sealed
@@ -46,20 +46,20 @@ WORLD = cast(World, SimpleNamespace(datasets=_Anything()))
 
 
 def test_what_was_made_under_all_that_holds_now_is_released() -> None:
-    _check_terms(held(**ALL), make_authority(**ALL), WORLD)
+    check_terms(held(**ALL), make_authority(**ALL), WORLD)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_was_made_under_something_else_is_not_released(name: str) -> None:
     for made, now in (({}, {name: ALL[name]}), ({name: ALL[name]}, {})):
         with pytest.raises(NotGranted) as refused:
-            _check_terms(held(**made), make_authority(**now), WORLD)
+            check_terms(held(**made), make_authority(**now), WORLD)
         assert refused.value.reason is Reason.GRANT_WIDENED
 
 
 def test_what_another_template_made_is_not_released() -> None:
     with pytest.raises(NotGranted) as refused:
-        _check_terms(held("another"), make_authority(), WORLD)
+        check_terms(held("another"), make_authority(), WORLD)
     assert refused.value.reason is Reason.GRANT_WIDENED
 
 
@@ -75,5 +75,5 @@ def test_an_owner_is_an_agent_and_a_person_of_an_issuer_and_a_tenant(name: str) 
 def test_a_leaf_of_another_dataset_or_capability_fetches_nothing(name: str) -> None:
     other: dict[str, Any] = {name: ALL[name]}
     with pytest.raises(NotGranted, match="the result would widen the grant") as refused:
-        _standing(held(), make_authority(**other).grant, REMOTE, WORLD)
+        standing(held(), make_authority(**other).grant, REMOTE, WORLD)
     assert refused.value.reason is Reason.GRANT_WIDENED

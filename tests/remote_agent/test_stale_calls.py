@@ -80,14 +80,14 @@ def patient(world: Clocked) -> Clocked:
 @pytest.fixture
 def world(shared: Clocked) -> Iterator[Clocked]:
     """Whose publisher and policy allow that a result is answered past its time; nothing runs any more at the end."""
-    before = [agent.lifecycle.service.world for agent in shared.agents]
+    before = [(agent.lifecycle.service.world, agent.lifecycle.service.trust) for agent in shared.agents]
     publish(shared, reuse_s=REUSE_S, stale_s=STALE_S)
     allow(shared, ALLOWED_S)
     shared.executions = 0
     yield shared
     settled(shared)
     for agent, first in zip(shared.agents, before, strict=True):
-        agent.lifecycle.service.world = first
+        agent.lifecycle.service.world, agent.lifecycle.service.trust = first
 
 
 def publish(world: Clocked, *, revision: str | None = None, **members: Any) -> None:
@@ -308,7 +308,15 @@ def withdrawn(world: Clocked) -> Reason:
     return Reason.MISSING_DESCRIPTOR
 
 
-@pytest.mark.parametrize("change", [revoked, replaced, withdrawn])
+def distrusted(world: Clocked) -> Reason:
+    for agent in world.agents:
+        service = agent.lifecycle.service
+        own = {service.agent_id: service.trust.agents[service.agent_id]}
+        service.trust = replace(service.trust, agents=own)
+    return Reason.GRANT_KEY_UNTRUSTED
+
+
+@pytest.mark.parametrize("change", [revoked, replaced, withdrawn, distrusted])
 def test_what_is_not_allowed_any_more_when_a_refresh_begins_runs_nothing(
     world: Clocked, change: Callable[[Clocked], Reason]
 ) -> None:
