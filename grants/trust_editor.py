@@ -136,7 +136,8 @@ class TrustEditor:
         elif key not in held.accepted_keys:
             raise trust_fault(
                 "conflict",
-                f"the trust file pins another key for {agent_id}; replace it with dataset-agent keys init --force",
+                f"the trust file pins another key for {agent_id}: bring the newest trust.toml here, or replace "
+                "the key, and refuse what is under way, with dataset-agent keys init --force",
             )
 
     def stage_agent_key(self, agent_id: str, key: PublicKey) -> None:

@@ -91,7 +91,7 @@ async def answer(request: Request, service: Service, execute: Execute, underway:
         underway.ran(supplied, found)
         if underway.detached:
             trail.found = found = await set_aside(authority, call, found, service)
-        await recheck(authority, call, basis, service)
+        await recheck(authority, call, basis, service, supplied)
         told = found.told(service.clock())
         statement = describe(authority, call, supplied, told, request, service)
         receipt = await record(trail, service)

@@ -12,8 +12,8 @@ from contract.verdict import Decision, NotGranted, Reason, Verdict
 from control_plane.admission import AdmissionRequest, Review, decide
 from queries.govern import govern
 from remote_agent.believing import Basis, check_believed
-from remote_agent.hop import check_reach
-from remote_agent.outcome import BoundCall
+from remote_agent.hop import check_reach, check_supplied
+from remote_agent.outcome import BoundCall, Supplied
 from remote_agent.service import Service, World
 from remote_agent.standing import same_policy, same_rows, same_template
 from remote_agent.steps import Step, timed
@@ -88,10 +88,13 @@ def admission_request(
 
 
 @timed(Step.RECHECK)
-async def recheck(authority: Authority, call: BoundCall, basis: Basis, service: Service) -> None:
+async def recheck(
+    authority: Authority, call: BoundCall, basis: Basis, service: Service, supplied: Supplied | None = None
+) -> None:
     """Revocations and root expiry once more, and whether what it rests on stands: the engine, or a wait, took time.
 
-    The world of ``basis`` is the one that the call was admitted under and its rows are of.
+    The world of ``basis`` is the one that the call was admitted under and its rows are of. ``supplied`` are rows of
+    another agent that they rest on.
     """
     await service.state.recheck(authority.grant, policy=policy_of(authority), now=service.clock())
     if service.trust is basis.trust and same_world(authority, basis.world, service):
@@ -99,6 +102,7 @@ async def recheck(authority: Authority, call: BoundCall, basis: Basis, service: 
     while True:
         trust, present = service.trust, service.world
         await check_believed(basis, authority.grant, service)
+        check_supplied(supplied, trust)
         await readmit(authority, call, present, service.clock())
         if service.trust is trust and service.world is present:
             return

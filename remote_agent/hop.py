@@ -29,11 +29,11 @@ from control_plane.manifest import CapabilityManifest
 from delegation.receipt import verify_reply
 from delegation.reply import Outcome, Reply, stop_of
 from delegation.sending import Plan, Sent, Verified, send_with_leaf
-from evidence.dsse import InvalidProvenance
+from evidence.dsse import InvalidProvenance, signing_key
 from evidence.predicate import Statement
 from evidence.statement import upstream_of
 from evidence.tree import verify_tree
-from grants.trust import TrustedAgent
+from grants.trust import Trust, TrustedAgent
 from remote_agent.outcome import BoundCall, Request, Supplied
 from remote_agent.service import Errand, Service, Upstreams
 from remote_agent.steps import Step, timed
@@ -212,6 +212,17 @@ def _supplied(verified: Verified, reply: Reply) -> Supplied:
         raise NotGranted(Reason.RESULT_TOO_LARGE, "the other agent's rows are not complete, so nothing rests on them")
     upstream = upstream_of(verified.statement, verified.envelope, reply.task_id or None)
     return Supplied(verified.document, upstream, verified.upstream_digest)
+
+
+def check_supplied(supplied: Supplied | None, trust: Trust) -> None:
+    """That who supplied rows is trusted, by the key that they were signed with. Raises REMOTE_PROVENANCE_INVALID."""
+    if supplied is None:
+        return
+    agent = trust.agent(supplied.upstream.agent_id)
+    try:
+        signing_key(supplied.upstream.envelope, () if agent is None else agent.accepted_keys)
+    except InvalidProvenance as error:
+        raise NotGranted(Reason.REMOTE_PROVENANCE_INVALID, f"{supplied.upstream.agent_id}: {error}") from error
 
 
 def _is_current(descriptor: DatasetDescriptor, scope: Scope) -> bool:

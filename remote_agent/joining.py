@@ -46,7 +46,7 @@ async def join(request: Request, joined: Underway, service: Service, underway: U
         ran = await joined.result()
         young_enough(call, ran.found.document, now)
         trail.supplied, trail.found = ran.supplied, ran.found
-        await recheck(authority, ran.call, basis, service)
+        await recheck(authority, ran.call, basis, service, ran.supplied)
         told = ran.found.told(service.clock())
         statement = describe(authority, ran.call, ran.supplied, told, request, service)
         receipt = await record(trail, service)

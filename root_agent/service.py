@@ -190,6 +190,12 @@ def pinned_holder(trust: Trust, root_id: str, key: PublicKey) -> TrustedAgent:
             Component.ROOT_AGENT,
             Category.CONFIGURATION,
             "root_agent.trust.holder",
-            f"the trust file does not pin this root agent's key for {root_id}: run dataset-agent keys init",
+            f"the trust file {_instead(entry, root_id, key)}",
         )
     return entry if entry.key == key else replace(entry, key=key)
+
+
+def _instead(entry: TrustedAgent | None, root_id: str, key: PublicKey) -> str:
+    if entry is None:
+        return f"does not pin this root agent's key for {root_id}: run dataset-agent keys init"
+    return f"pins another key for {root_id} than this root agent's ({key.thumbprint}): bring the newest trust.toml here"

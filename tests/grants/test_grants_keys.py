@@ -236,6 +236,7 @@ def test_another_key_pinned_for_an_agent_is_not_replaced_silently(settings: Sett
     with pytest.raises(DatasetAgentError, match="--force") as stop:
         init_keys(settings)
     assert code_of(stop) == "grants.trust.conflict"
+    assert "bring the newest trust.toml" in stop.value.message
 
 
 def test_a_store_that_others_use_is_not_closed_behind_their_back(settings: Settings) -> None:

@@ -109,6 +109,19 @@ def test_what_is_revoked_here_while_the_other_agent_is_asked_is_not_released(two
     assert two.last(1)["upstream_digest"]
 
 
+def test_rows_of_an_agent_that_is_trusted_no_more_complete_no_answer(two: ChainWorld) -> None:
+    service = two.agents[0].lifecycle.service
+
+    async def distrusted() -> None:
+        others = {name: agent for name, agent in service.trust.agents.items() if name != agent_id(2)}
+        service.trust = replace(service.trust, agents=others)
+
+    two.slow(1, distrusted)  # its own query runs when the rows are there
+    task = two.ask()
+    assert (decision_of(task)["reason"], "artifacts" in task) == ("REMOTE_PROVENANCE_INVALID", False)
+    assert (two.last(1)["reason"], two.last(2)["reason"]) == ("REMOTE_PROVENANCE_INVALID", "PRINCIPAL_AUTHORIZED")
+
+
 def subject() -> tuple[Any, str]:
     """How a revocation names the person of every grant here."""
     return next(pair for pair in names_of(make_grant(None), None) if pair[0].value == "subject")

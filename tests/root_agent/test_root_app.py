@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from evidence import arrivals
 from evidence.row import Side
 from grants.keys import init_keys
 from grants.trust import load_trust
+from grants.trust_editor import edit_trust
 from quota.limiter import Limiter, Quota
 from quota.rate import Rate
 from quota.sqlite_store import SqliteQuotas
@@ -320,6 +322,18 @@ def test_a_holder_key_that_is_not_pinned_is_a_configuration_fault(tmp_path: Path
     with pytest.raises(DatasetAgentError) as fault:
         open_service(settings(tmp_path / "a", trust_file=tmp_path / "b" / "trust.toml"))
     assert (fault.value.code, fault.value.category) == ("root_agent.trust.holder", Category.CONFIGURATION)
+    assert "bring the newest trust.toml" in fault.value.message
+    assert "keys init" not in fault.value.message
+
+
+def test_a_holder_that_the_trust_file_does_not_have_is_entered_by_keys_init(tmp_path: Path) -> None:
+    init_keys(settings(tmp_path))
+    with edit_trust(settings(tmp_path).trust_path) as editor:
+        others = {name: agent for name, agent in editor.trust.agents.items() if name != settings(tmp_path).root_id}
+        editor.trust = replace(editor.trust, agents=others)
+    with pytest.raises(DatasetAgentError, match="keys init") as fault:
+        open_service(settings(tmp_path))
+    assert fault.value.code == "root_agent.trust.holder"
 
 
 def test_the_setting_for_the_address_wins_for_the_configured_agent(tmp_path: Path) -> None:
