@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import psycopg
+from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict
 
 from contract.address import is_loopback
@@ -23,7 +25,76 @@ _SESSION: Final = (
 )
 _PROVEN: Final = frozenset({"verify-full", "verify-ca"})
 _OLDEST: Final = 140_000
-Connection = psycopg.Connection[tuple[object, ...]]
+_SILENT_S: Final = 12.0
+"""Seconds that an answer may take: a server that is there ends a statement before, by the session's own limit."""
+_REST_S: Final = 30.0
+"""Seconds for which a server that said nothing is asked nothing."""
+
+
+class Silent(psycopg.OperationalError):
+    """A server that takes what it is asked and does not answer: a machine that hangs, a network that swallows."""
+
+
+class Connection(psycopg.Connection[tuple[object, ...]]):
+    """One whose server is waited for only so long, whatever it is asked. After a silence it is closed."""
+
+    silent_at: float | None = None
+
+    def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        try:
+            return super().wait(_within(gen, time.monotonic() + _SILENT_S), *args, **kwargs)
+        except Silent:
+            self.silent_at = time.monotonic()
+            self.close()
+            raise
+
+
+def _within(gen: PQGen[RV], deadline: float) -> PQGen[RV]:
+    """What ``gen`` waits for, until then. It is resumed several times a second, whether or not something came."""
+    try:
+        wants = next(gen)
+        while True:
+            came = yield wants
+            if not came and time.monotonic() > deadline:
+                gen.close()
+                raise Silent("the server does not answer")
+            wants = gen.send(came)
+    except StopIteration as end:
+        found: RV = end.value
+        return found
+
+
+class Line:
+    """The connection to one server, made anew where it was lost."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: Connection | None = None
+        self._silent_at: float | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it was lost while it was used."""
+        return self._connection is not None and self._connection.broken
+
+    def open(self) -> Connection:
+        """Raises ``psycopg.Error``; ``Silent`` at once where the server said nothing a moment ago."""
+        if self._connection is None or self._connection.closed:
+            self.close()
+            if self._silent_at is not None and time.monotonic() < self._silent_at + _REST_S:
+                raise Silent("the server did not answer a moment ago")
+            try:
+                self._connection = connect(self._url)
+            except (psycopg.errors.ConnectionTimeout, Silent):
+                self._silent_at = time.monotonic()
+                raise
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._silent_at = self._connection.silent_at
+            self._connection.close()
+            self._connection = None
 
 
 def check_url(url: str) -> None:
@@ -54,9 +125,7 @@ def schema_of(agent_id: str) -> str:
 
 def connect(url: str) -> Connection:
     """In autocommit mode, every commit synced. Raises ``psycopg.Error``."""
-    connection: Connection = psycopg.connect(
-        url, autocommit=True, connect_timeout=_CONNECT_S, application_name="dataset-agent"
-    )
+    connection = Connection.connect(url, autocommit=True, connect_timeout=_CONNECT_S, application_name="dataset-agent")
     try:
         for statement in _SESSION:
             connection.execute(statement)

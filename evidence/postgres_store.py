@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 
 from evidence.checkpoint import Checkpoint
 from evidence.entry import FORMAT, Entry, Head, InvalidLedger, head_of
-from evidence.postgres_place import Connection, check_durable, check_url, connect, place_of, told
+from evidence.postgres_place import Connection, Line, check_durable, check_url, place_of, told
 from evidence.postgres_reading import (
     DROP,
     INSERT,
@@ -43,7 +43,7 @@ class PostgresStore:
         """Raises ``ValueError`` for a URL that ``check_url`` refuses. Nothing is asked of the server yet."""
         check_url(url)
         self._url, self._schema = url, schema
-        self._connection: Connection | None = None
+        self._line = Line(url)
         self._origin: str | None = None
         self._stored: tuple[Any, ...] | None = None
         self._head: Head | None = None
@@ -166,9 +166,7 @@ class PostgresStore:
         """Whatever stands there was read by ``writing``: a place of another origin was refused then."""
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._line.close()
 
     @contextmanager
     def _asking(self) -> Iterator[Connection]:
@@ -176,14 +174,12 @@ class PostgresStore:
             with told():
                 yield self._open()
         except StoreFault:
-            if self._connection is not None and self._connection.broken:
+            if self._line.is_broken:
                 self.close()
             raise
 
     def _open(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url)
-        return self._connection
+        return self._line.open()
 
     def _read(self, connection: Connection) -> Head:
         return self._known(stored(connection.execute(self._sql(SELECT_HEAD)).fetchone()))

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg import sql
 
-from evidence.postgres_place import Connection, check_url, connect, told
+from evidence.postgres_place import Connection, Line, check_url, told
 from evidence.store import StoreFault
 from evidence.subjects import Subject
 
@@ -33,9 +33,9 @@ class PostgresSubjects:
     def __init__(self, url: str, schema: str) -> None:
         """Raises ``ValueError`` for a URL that ``check_url`` refuses, and ``StoreFault``."""
         check_url(url)
-        self._url, self._schema = url, schema
+        self._schema = schema
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._line = Line(url)
         self._run(self._lay)
 
     def key(self, subject: Subject) -> bytes:
@@ -72,9 +72,7 @@ class PostgresSubjects:
 
     def close(self) -> None:
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._line.close()
 
     def _load(self, connection: Connection, wanted: Sequence[Subject]) -> dict[Subject, bytes]:
         issuers, names = [issuer for issuer, _ in wanted], [name for _, name in wanted]
@@ -86,15 +84,13 @@ class PostgresSubjects:
             try:
                 return work(self._open())
             except psycopg.OperationalError:
-                if self._connection is None or not self._connection.broken:
+                if not self._line.is_broken:
                     raise
-                self._connection.close()
+                self._line.close()
             return work(self._open())
 
     def _open(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url)
-        return self._connection
+        return self._line.open()
 
     def _lay(self, connection: Connection) -> None:
         if connection.execute("SELECT to_regclass(%s)", (f"{self._schema}.subject_key",)).fetchone() != (None,):

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import files
 from pathlib import Path
 from typing import Final
@@ -75,6 +76,20 @@ class PostgresServer:
             self._process.kill()
             self._process.wait()
         self._process = None
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Who is connected, and who comes, is answered nothing inside, as by a machine that hangs."""
+        if self._process is None:
+            raise RuntimeError("the server does not run")
+        hung = [self._process.pid, *self._children()]
+        for process in hung:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in hung:
+                os.kill(process, signal.SIGCONT)
 
     def close(self) -> None:
         self.stop()
