@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -233,7 +234,8 @@ class Spool:
             self._timers.discard(timer)
             self.sweep()
 
-        timer = asyncio.get_running_loop().call_later(self._ttl + 1.0, swept)
+        # Not in the context of the request, which would stay in memory with all that it made.
+        timer = asyncio.get_running_loop().call_later(self._ttl + 1.0, swept, context=Context())
         self._timers.add(timer)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -12,7 +13,9 @@ import stat
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +340,22 @@ def test_a_caller_who_leaves_while_it_is_written_leaves_nothing(tmp_path: Path) 
         assert [row.cells["reason"] for row in agent.rows()] == ["CANCELLED"]
         assert service.spool.used == 0
         assert files_below(agent.settings.home / "remote" / "spool") == []
+
+
+async def test_what_waits_keeps_nothing_else_of_the_request_that_made_it(tmp_path: Path) -> None:
+    class Anything:
+        pass
+
+    held: ContextVar[Anything] = ContextVar("held")
+    spool = spool_at(tmp_path)
+
+    async def request() -> weakref.ref[Anything]:
+        held.set(Anything())
+        kept(spool, "task-1", b"x")
+        return weakref.ref(held.get())
+
+    left = await asyncio.create_task(request())
+    await asyncio.sleep(0)  # the loop itself has the last step's until its next
+    gc.collect()
+    assert left() is None
+    spool.close()
