@@ -65,21 +65,30 @@ redis.call('DEL', KEYS[1])
 return 1
 """
 )
+# A third key is of an entry that has to stand.
+_STANDS: Final = """
+local stands = not KEYS[3] or redis.pcall('STRLEN', KEYS[3])
+if stands ~= true and (type(stands) ~= 'number' or stands == 0) then return 0 end
+"""
 _PUT: Final = (
     _IS_OWNERS
     + _IS_OVER
     + """
 if not own and not over then return 0 end
+"""
+    + _STANDS
+    + """
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
 return 1
 """
 )
-_PUT_BESIDE: Final = """
-local stands = redis.pcall('STRLEN', KEYS[1])
-if type(stands) ~= 'number' or stands == 0 then return 0 end
+_PUT_BESIDE: Final = (
+    _STANDS
+    + """
 redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 return 1
 """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +153,14 @@ class RedisStore:
         life_ms = int((exp - now) * 1_000)
         if life_ms < 1:
             return False
-        if beside is not None:
-            return bool(await self._lanes.ask("EVAL", _PUT_BESIDE, 2, beside, key, entry, life_ms) == 1)
-        if owner is None:
+        if owner is None and beside is None:
             await self._lanes.ask("SET", key, entry, "PX", life_ms)
             return True
-        answer = await self._lanes.ask("EVAL", _PUT, 2, _lease_key(key), key, owner, entry, life_ms, *_over(over))
+        keys = (_lease_key(key), key, *(() if beside is None else (beside,)))
+        if owner is None:
+            answer = await self._lanes.ask("EVAL", _PUT_BESIDE, len(keys), *keys, entry, life_ms)
+        else:
+            answer = await self._lanes.ask("EVAL", _PUT, len(keys), *keys, owner, entry, life_ms, *_over(over))
         return bool(answer == 1)
 
     async def delete(self, keys: Sequence[str]) -> int:

@@ -195,3 +195,15 @@ async def test_what_is_written_beside_an_entry_needs_that_entry(store: CacheStor
     await store.delete([key("a")])
     assert not await store.put(key("b"), b"y", exp=NOW + 60, now=NOW, beside=key("a"))
     assert await store.get(key("b"), now=NOW) == b"x"
+
+
+async def test_what_is_written_under_a_lease_beside_an_entry_needs_both(store: CacheStore) -> None:
+    async def put(owner: str) -> bool:
+        return await store.put(key("b"), b"y", exp=NOW + 60, now=NOW, owner=owner, beside=key("a"))
+
+    assert await store.lease(key("b"), "one", life_s=60, now=NOW)
+    assert not await put("one")
+    await store.put(key("a"), b"x", exp=NOW + 60, now=NOW)
+    assert not await put("two")
+    assert await store.get(key("b"), now=NOW) is None
+    assert await put("one")
