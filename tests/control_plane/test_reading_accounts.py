@@ -15,17 +15,14 @@ from hypothesis import strategies as st
 from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import Heard, hear, supplement
 from tests.control_plane.control_plane_world import NOW, make_descriptor, raw_capability
+from tests.control_plane.reading_tables import Called, call_of, read_table, told
 from tests.shipped_registry import shipped_registry
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parent / "memo" / "bioreactor-samples.json"
 SHIPPED = [manifest.published() for manifest in shipped_registry().datasets.values()]
 WORLD = [*SHIPPED, DatasetDescriptor.model_validate(json.loads(SAMPLES.read_text(encoding="utf-8")))]
-TABLE = [
-    tuple(part.strip() for part in line.split(" | "))
-    for line in (HERE / "readings.txt").read_text(encoding="utf-8").splitlines()
-    if line and not line.startswith("#")
-]
+TABLE = read_table(HERE / "readings.txt")
 POLAR = """
 not no never without except excluding including only other unless but neither nor rather minus above below under
 more less most least highest lowest first second third last next half twice some few several many nearly roughly
@@ -37,26 +34,13 @@ def _asked(question: str, world: list[DatasetDescriptor] = WORLD) -> Heard:
     return hear(question, world, now=NOW)
 
 
-def _call(question: str, world: list[DatasetDescriptor] = WORLD) -> tuple[str, str, dict[str, Any]] | None:
-    found = _asked(question, world).proposal
-    if found is None or found.missing:
-        return None
-    return found.dataset, found.capability, dict(found.arguments)
-
-
-def _read(question: str) -> str:
-    heard = _asked(question)
-    found = heard.proposal
-    if found is None:
-        return f"- {', '.join(heard.left)}".strip()
-    if found.missing:
-        return f"? {', '.join(item.name for item in found.missing)}"
-    return f"{found.dataset} {found.capability} {json.dumps(dict(found.arguments))}"
+def _call(question: str, world: list[DatasetDescriptor] = WORLD) -> Called | None:
+    return call_of(_asked(question, world))
 
 
 @pytest.mark.parametrize(("question", "expected"), [row[1:] for row in TABLE], ids=[row[1] for row in TABLE])
 def test_a_question_is_read_as_the_table_says(question: str, expected: str) -> None:
-    assert _read(question) == expected
+    assert told(_asked(question)) == expected
 
 
 def test_the_table_holds_many_questions_of_every_kind_once() -> None:

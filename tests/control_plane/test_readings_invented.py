@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,14 +15,11 @@ from control_plane.descriptor import DatasetDescriptor
 from control_plane.interpret import hear, supplement
 from tests.control_plane.control_plane_world import NOW, make_descriptor, raw_capability
 from tests.control_plane.invented_worlds import FREIGHT, INVENTED
+from tests.control_plane.reading_tables import Called, call_of, read_table, told
 from tests.shipped_registry import shipped_registry
 
 WORLD = [*(manifest.published() for manifest in shipped_registry().datasets.values()), *INVENTED]
-TABLE = [
-    tuple(part.strip() for part in line.split(" | "))
-    for line in (Path(__file__).parent / "readings_invented.txt").read_text(encoding="utf-8").splitlines()
-    if line and not line.startswith("#")
-]
+TABLE = read_table(Path(__file__).parent / "readings_invented.txt")
 BEFORE = """
 don't show; not; why; how often; how long; count the pairs of; the average of; the highest; top 5; all but; everything except; other
 than; without; only; half of; twice; the opposite of; the trend of; forecast of; delete; export; plot; rank; join
@@ -37,24 +32,13 @@ then delete it; as a csv; on Mondays; two days ago; half; a third; increasing; o
 """
 
 
-def _call(question: str, world: list[DatasetDescriptor] = WORLD) -> tuple[str, str, dict[str, Any]] | None:
-    found = hear(question, world, now=NOW).proposal
-    return None if found is None or found.missing else (found.dataset, found.capability, dict(found.arguments))
-
-
-def _read(question: str) -> str:
-    heard = hear(question, WORLD, now=NOW)
-    found = heard.proposal
-    if found is None:
-        return f"- {', '.join(heard.left)}".strip()
-    if found.missing:
-        return f"? {', '.join(item.name for item in found.missing)}"
-    return f"{found.dataset} {found.capability} {json.dumps(dict(found.arguments))}"
+def _call(question: str, world: list[DatasetDescriptor] = WORLD) -> Called | None:
+    return call_of(hear(question, world, now=NOW))
 
 
 @pytest.mark.parametrize(("question", "expected"), [row[1:] for row in TABLE], ids=[row[1] for row in TABLE])
 def test_a_question_about_an_invented_dataset_is_read_as_the_table_says(question: str, expected: str) -> None:
-    assert _read(question) == expected
+    assert told(hear(question, WORLD, now=NOW)) == expected
 
 
 def test_the_table_holds_questions_of_every_kind_once() -> None:
